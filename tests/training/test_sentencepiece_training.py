@@ -24,6 +24,7 @@ from tokenmill.training.sentencepiece import (
     learn,
     script_table,
     sentences,
+    words_of,
 )
 
 
@@ -53,15 +54,15 @@ def counted(lines, names=twin.META):
 def learned(counts, size, coverage=0.9995, length_max=16, **options):
     """All pieces by id, from the core."""
     alphabet = find_alphabet(counts, coverage)
-    room = size - len(twin.META) - len(alphabet.characters)
+    room = size - len(twin.META) - len(alphabet)
     options = {"min_frequency": 0, "threads": 1, "memory": 0, "spill": None, **options}
     texts, merges, check = learn(
-        alphabet, lambda: alphabet.words(counts), room, length_max=length_max, **options
+        alphabet, lambda: words_of(counts, alphabet), room, length_max=length_max, **options
     )
     assert check.min_tracked_count <= check.last_count or not len(merges)
-    learned = texts[len(alphabet.characters) :]
+    learned = texts[len(alphabet) :]
     assert len(learned) == len(merges)
-    return [*twin.META, *learned, *alphabet.characters], merges.tolist()
+    return [*twin.META, *learned, *alphabet], merges.tolist()
 
 
 def cases(count):
@@ -101,16 +102,16 @@ def test_pieces_equal_the_reference_for_all_threads_and_memory(tmp_path):
         alphabet = find_alphabet(counts, options.character_coverage)
         texts, _, _ = learn(
             alphabet,
-            lambda c=counts, a=alphabet: a.words(c),
-            size - len(options.front) - len(alphabet.characters),
+            lambda c=counts, a=alphabet: words_of(c, a),
+            size - len(options.front) - len(alphabet),
             min_frequency=0,
             length_max=options.max_sentencepiece_length,
             threads=rng.choice([1, 2, 3]),
             memory=rng.choice([0, 0, 1, 5000]),
             spill=rng.choice([None, None, tmp_path]),
         )
-        learned = texts[len(alphabet.characters) :]
-        found = [*options.front, *learned, *alphabet.characters]
+        learned = texts[len(alphabet) :]
+        found = [*options.front, *learned, *alphabet]
         assert found == expected, f"round {round}, TOKENMILL_SEED={SEED}, {lines}, {size}"
 
 

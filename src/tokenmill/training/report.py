@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.files import write_whole
 from tokenmill.native import _native
-from tokenmill.progress import Progress, Report
+from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.checkpoint import Run
 from tokenmill.training.counting import Plan, parts
@@ -39,41 +38,36 @@ def write_reports(
     `runs` are the counts of each source. With `space_id`, counted pretokens lack a space at their
     start, and the encoder removes a pretoken that is only the space.
     """
-    trace, report = plan.options["trace"], plan.options["report"]
-    if trace is not None:
-        head = {} if check is None else {"exactness_check": check._asdict()}
-        write_trace(trace, vocabulary, {**provenance, **head})
-    if report is not None:
-        write_report(report, vocabulary, runs, make_encoder(), plan.progress, space_id)
-
-
-def write_trace(path: Path, vocabulary: Vocabulary, head: Mapping[str, Any]) -> None:
-    """Write a JSON line about the run, then one per merge: ids, count and the token's bytes."""
-    lines = [json.dumps({"merges": len(vocabulary.merges), **head}, ensure_ascii=False)]
-    for left, right, id_, count in vocabulary.merges.tolist():
-        row = {"id": id_, "left": left, "right": right, "count": count}
-        lines.append(json.dumps(row | _spelling(vocabulary.tokens[id_])))
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    if (path := plan.options["trace"]) is not None:
+        head = {"merges": len(vocabulary.merges), **provenance}
+        if check is not None:
+            head["exactness_check"] = check._asdict()
+        lines = [json.dumps(head, ensure_ascii=False)]
+        for left, right, id_, count in vocabulary.merges.tolist():
+            row = {"id": id_, "left": left, "right": right, "count": count}
+            lines.append(json.dumps(row | _spelling(vocabulary.tokens[id_])))
+        write_whole(path, ("\n".join(lines) + "\n").encode())
+    if (path := plan.options["report"]) is not None:
+        document = _report(plan, vocabulary, runs, make_encoder(), space_id)
+        write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def _spelling(token: bytes) -> dict[str, str]:
     return {"hex": token.hex(), "text": token.decode(errors="replace")}
 
 
-def write_report(
-    path: Path,
+def _report(
+    plan: Plan,
     vocabulary: Vocabulary,
     runs: Mapping[str, list[Run]],
     encoder: Tokenizer,
-    progress: Report,
     space_id: int | None,
-) -> None:
-    """Write the report as JSON."""
+) -> dict[str, Any]:
     sources: dict[str, dict[str, Any]] = {}
     used: dict[str, NDArray[np.uint64]] = {}
     threads = arguments.thread_count(None)
     for index, (name, of_source) in enumerate(runs.items()):
-        progress(Progress("reporting", index, len(runs)))
+        plan.progress(Progress("reporting", index, len(runs)))
         used[name] = np.zeros(vocabulary.size, np.uint64)
         bytes_total = pretokens = 0
         for part in (part for run in of_source for part in parts(_native.CountsFile(run.path))):
@@ -91,7 +85,7 @@ def write_report(
             "weight": of_source[0].weight,
         }
     token_lengths = Counter(map(len, vocabulary.tokens.values()))
-    document = {
+    return {
         "vocab_size": vocabulary.size,
         "merges": len(vocabulary.merges),
         "sources": sources,
@@ -105,4 +99,3 @@ def write_report(
             for id_ in vocabulary.merges["id"].tolist()
         ],
     }
-    write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -176,31 +175,18 @@ def _has_one_script(piece: str) -> bool:
 # ── Counts → characters and words ────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
-class Alphabet:
-    """The characters of the vocabulary by falling count. The index of each is its id here."""
-
-    characters: list[str]
-
-    def scripts(self) -> NDArray[np.uint32]:
-        """The script of each character."""
-        return script_table()[self._code_points()].astype(np.uint32)
-
-    def words(self, counts: Counts) -> Iterator[Words]:
-        """The counted words as ids, in parts."""
-        ids = np.full(CODE_POINTS, _NO_ID, np.uint32)
-        ids[self._code_points()] = np.arange(len(self.characters), dtype=np.uint32)
-        space = ids[ord(SPACE)]
-        ids[ord(SPACE)] = _NO_ID  # a single "▁" merges with no other character
-        for code_points, lengths, amounts in _entries(counts):
-            yield _split_words(code_points, lengths, amounts, ids, space)
-
-    def _code_points(self) -> NDArray[np.uint32]:
-        return np.array([ord(character) for character in self.characters], np.uint32)
+def words_of(counts: Counts, alphabet: Sequence[str]) -> Iterator[Words]:
+    """The counted words in parts. The id of a character is its index in the alphabet."""
+    ids = np.full(CODE_POINTS, _NO_ID, np.uint32)
+    ids[list(map(ord, alphabet))] = np.arange(len(alphabet), dtype=np.uint32)
+    space = ids[ord(SPACE)]
+    ids[ord(SPACE)] = _NO_ID  # a single "▁" merges with no other character
+    for code_points, lengths, amounts in _entries(counts):
+        yield _split_words(code_points, lengths, amounts, ids, space)
 
 
-def find_alphabet(counts: Counts, coverage: float) -> Alphabet:
-    """The most frequent characters that cover enough of the text."""
+def find_alphabet(counts: Counts, coverage: float) -> list[str]:
+    """The most frequent characters that cover enough of the text, by falling count."""
     sums = np.zeros(CODE_POINTS, np.uint64)
     for code_points, lengths, amounts in _entries(counts):
         np.add.at(sums, code_points, np.repeat(amounts, lengths))
@@ -216,7 +202,7 @@ def find_alphabet(counts: Counts, coverage: float) -> Alphabet:
         covered += int(sums[code_point])
         if code_point != _BOUNDARY[0]:
             found.append(chr(code_point))
-    return Alphabet(found)
+    return found
 
 
 def _entries(counts: Counts) -> Iterator[Words]:
@@ -262,7 +248,7 @@ def _split_words(
 
 
 def learn(
-    alphabet: Alphabet,
+    alphabet: Sequence[str],
     words: Callable[[], Iterable[Words]],
     merges_max: int,
     *,
@@ -275,7 +261,7 @@ def learn(
 
     `words` is called once or twice. `limits` are those of `Merging`.
     """
-    texts = list(alphabet.characters)
+    texts = list(alphabet)
     with Merging(
         tokens={id_: character.encode() for id_, character in enumerate(texts)},
         first_id=len(texts),
@@ -283,7 +269,7 @@ def learn(
         trainer="sentencepiece",
         min_frequency=min_frequency,
         max_token_length=length_max + 1,
-        scripts=alphabet.scripts(),
+        scripts=script_table()[list(map(ord, alphabet))].astype(np.uint32),
         **limits,
     ) as learner:
         for part in words():
@@ -356,8 +342,7 @@ def train_pieces(
     chosen = piece_options(plan.options, plan.options["special_tokens"])
     own = {"max_token_length": chosen.length_max, "character_coverage": chosen.coverage}
     counts = counted.take()
-    alphabet = find_alphabet(counts, chosen.coverage)
-    characters, front = alphabet.characters, chosen.front
+    characters, front = find_alphabet(counts, chosen.coverage), chosen.front
     least = len(front) + len(characters)
     if min(sizes) < least:
         raise TrainingError(
@@ -366,8 +351,8 @@ def train_pieces(
         )
     merges_max = max(sizes) - least
     texts, merges, check = learn(
-        alphabet,
-        lambda: alphabet.words(counts),
+        characters,
+        lambda: words_of(counts, characters),
         merges_max,
         min_frequency=plan.options["min_frequency"],
         length_max=chosen.length_max,
