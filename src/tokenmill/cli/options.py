@@ -18,8 +18,8 @@ INPUTS = (
 TOKENIZER = "tokenizer: a name such as gpt2, a file or a folder"
 PATTERN = text(
     None,
-    "pre-tokenizer of a file that has none, such as a rank file: a regular expression or a name "
-    "such as cl100k",
+    "regular expression that splits texts into pretokens, or its name, such as cl100k; for files "
+    "without one, such as rank files",
 )
 ALLOW_SPECIAL = switch(
     "recognize special tokens such as <|endoftext|> in the text; without it, they are ordinary text"
