@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
@@ -274,7 +274,7 @@ class TokenizerReport:
         )
 
     def _gaps(self) -> list[tuple[int, int]]:
-        """Return the ranges of unused ids: first id, and the id after the last."""
+        """Return the ranges of unused ids: the first one, and the one after the last."""
         bounds = [-1, *self.table.ids.tolist(), self.tokenizer.vocab_size]
         return [(left + 1, right) for left, right in pairwise(bounds) if right > left + 1]
 
@@ -347,6 +347,7 @@ _MISSING = {
     "unk": "become the unknown token",
     "bytes": "become byte tokens",
 }
+_NO_STAGE = "none: text is not split"
 _PREFIX = {
     "always": "a space is added before every text",
     "missing": "a space is added before every text that starts without one",
@@ -361,8 +362,8 @@ def describe(spec: specs.TokenizerSpec) -> dict[str, list[str]]:
         "normalizer": [_step(step) for step in spec.steps],
         "prefix": [] if spec.prefix == "never" else [_PREFIX[spec.prefix]],
         "spaces": ['are written "▁" in tokens'] if spec.blank else [],
-        "pre-tokenizer": _stages(spec) or ["none: text is not split"],
-        "post-processor": _template(spec),
+        "pre-tokenizer": [_stage(stage, spec) for stage in spec.stages] or [_NO_STAGE],
+        "post-processor": _template(spec.template.single),
         "decoder": [] if spec.ranks is not None else _types(spec.decoder),
     }
     return {name: lines for name, lines in components.items() if lines}
@@ -404,15 +405,11 @@ def _step(step: specs.Step) -> str:
             return "collapse spaces to one, and remove them at both ends"
 
 
-def _stages(spec: specs.TokenizerSpec) -> list[str]:
-    if spec.ranks is not None:  # a tiktoken pattern, whose matches are the pretokens
-        return [_match(stage) for stage in spec.stages]
-    return [_stage(stage) for stage in spec.stages]
-
-
-def _stage(stage: Stage) -> str:
+def _stage(stage: Stage, spec: specs.TokenizerSpec) -> str:
     behaviour = stage.behaviour.replace("_", " ") + (", inverted" if stage.invert else "")
-    return _match(stage) if behaviour == "isolated" else f"{_match(stage)} ({behaviour})"
+    # With ranks it is a tiktoken pattern, whose matches are the pretokens.
+    is_plain = spec.ranks is not None or behaviour == "isolated"
+    return _match(stage) + ("" if is_plain else f" ({behaviour})")
 
 
 def _match(stage: Stage) -> str:
@@ -426,13 +423,9 @@ def _match(stage: Stage) -> str:
             return name.replace("_", " ")
 
 
-def _template(spec: specs.TokenizerSpec) -> list[str]:
-    single = spec.template.single
-    return [" ".join(map(_item, single))] if len(single) > 1 else []
-
-
-def _item(item: specs.Item) -> str:
-    return "TEXT" if item.ids is None else " ".join(item.tokens) or item.name
+def _template(items: Sequence[specs.Item]) -> list[str]:
+    names = ["TEXT" if item.ids is None else " ".join(item.tokens) or item.name for item in items]
+    return [" ".join(names)] if len(names) > 1 else []
 
 
 def _types(decoder: Any) -> list[str]:
