@@ -22,7 +22,6 @@ from corpus_cases import contents, texts, write_jsonl
 from ray.cluster_utils import Cluster
 
 import tokenmill
-from tokenmill import ray_cluster
 from tokenmill.tokenizing import executors
 from tokenmill.training import ray_counting
 
@@ -354,7 +353,7 @@ def test_a_missing_token_is_an_error_and_not_a_bug(tmp_path, start, monkeypatch)
 
 
 def test_machines_without_the_folder_cannot_count(tmp_path, inputs, nodes, monkeypatch):
-    monkeypatch.setattr(ray_cluster, "here", lambda: str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
     with pytest.raises(tokenmill.TokenmillError, match="need the same file system") as said:
         tokenmill.count_pretokens(inputs, tmp_path / "counts.tmc", **on_ray)

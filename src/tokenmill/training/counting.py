@@ -103,6 +103,13 @@ class Counted:
         del self.counts
         return counts
 
+    def write(self, path: str, metadata: bytes) -> None:
+        """Write the counts into another file."""
+        if isinstance(self.counts, _native.Inventory):
+            self.counts.write(path, metadata)
+        else:
+            _native.merge_counts([self.path], np.ones(1), path, metadata)
+
 
 def count_documents(plan: Plan) -> Counted:
     """The counts of all sources of a plan."""
@@ -232,8 +239,8 @@ class _Counting:
             self._bytes_done += count
             self._plan.progress(Progress("counting", self._bytes_done, self._bytes_total))
 
-        for run in count_on_ray(self._plan, sources, report):
-            write_whole(Path(self._add_run(sources[0])), run)
+        run = count_on_ray(self._plan, sources, report)
+        write_whole(Path(self._add_run(sources[0])), run)
 
     def _count_documents(self, counter: _native.Counter, index: int, sources: list[Source]) -> None:
         """Read a batch while the one before it is counted."""

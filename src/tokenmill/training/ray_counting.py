@@ -1,20 +1,18 @@
-"""Files → runs of counts, on a Ray cluster.
+"""Files → one run of counts, on a Ray cluster.
 
-A task counts some of the files and returns its counts in parts, by a hash of the pretokens. For
-each part, another task adds up the counts of all files. So a pretoken is in one sum only. The sums
-are the runs that the driver adds up.
+A task counts some of the files and returns a run. Other tasks add up a few runs each, in several
+rounds, until one is left.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenmill import ray_cluster
 from tokenmill.corpus import Source
@@ -24,22 +22,15 @@ from tokenmill.options import table
 from tokenmill.training import counting
 from tokenmill.training.options import CountOptions
 
-# Bytes of pretokens, their lengths, their counts.
-Part: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint64]]"
-
 _TASKS_PER_PROCESSOR = 4
-_PARTS_MAX = 64
+_RUNS_PER_TASK = 8
 _WAIT_SECONDS = 0.5
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_EMPTY: Part = np.empty(0, np.uint8), np.empty(0, np.uint32), np.empty(0, np.uint64)
 
 
 def count_on_ray(
-    plan: counting.Plan,
-    sources: list[Source],
-    report: Callable[[int], None],
-) -> Iterator[bytes]:
-    """The counts of files as runs, of which no two have a pretoken in common.
+    plan: counting.Plan, sources: list[Source], report: Callable[[int], None]
+) -> bytes:
+    """The counts of files as a run.
 
     `report` is called with numbers of bytes of files that are counted.
     """
@@ -55,28 +46,28 @@ def count_on_ray(
         processors = ray_cluster.processors(ray)
         # Sums are weighed, not parts of them.
         plain = [replace(source, weight=1.0) for source in sources]
-        parts = min(processors, _PARTS_MAX)
         # Objects of this process are not sent.
         options = {name: plan.options[name] for name in table(CountOptions)}
         options |= {"threads": 1, "progress": None, "engine": ray_cluster.LOCAL}
         lean = replace(plan, sources=[], options=options, checkpoint=None)
-        count = ray.remote(num_cpus=1, num_returns=parts + 1)(_count)
+        count = ray.remote(num_cpus=1, num_returns=2)(_count)
         add_up = ray.remote(num_cpus=1)(_add_up)
-        counted = []
+        runs = []
         for chunk in _chunks(plain, _TASKS_PER_PROCESSOR * processors):
-            counted.append(count.remote(lean, chunk, parts, str(Path.cwd())))
-            running[counted[-1][-1]] = chunk  # the last output of a task shows its end
-        sums = [
-            add_up.remote(plan.metadata, *(outputs[part] for outputs in counted))
-            for part in range(parts)
-        ]
-        while running:  # no sum can begin before all tasks have ended
+            run, end = count.remote(lean, chunk, str(Path.cwd()))
+            runs.append(run)
+            running[end] = chunk
+        while len(runs) > 1:
+            starts = range(0, len(runs), _RUNS_PER_TASK)
+            groups = [runs[start : start + _RUNS_PER_TASK] for start in starts]
+            runs = [add_up.remote(plan.metadata, *group) for group in groups]
+        while running:
             ready, _ = ray.wait(list(running), timeout=_WAIT_SECONDS)
             for reference in ready:
                 _get(ray, reference)
                 report(sum(source.size or 0 for source in running.pop(reference)))
-        for reference in sums:
-            yield _get(ray, reference)
+        found: bytes = _get(ray, runs[0])
+        return found
 
 
 def _chunks(sources: list[Source], most: int) -> list[list[Source]]:
@@ -106,41 +97,22 @@ def _get(ray: Any, reference: Any) -> Any:
         ) from None
 
 
-def _count(plan: counting.Plan, sources: list[Source], parts: int, folder: str) -> list[Any]:
-    """Count files on a machine of the cluster: the counts by parts, and True at the end."""
+def _count(plan: counting.Plan, sources: list[Source], folder: str) -> tuple[bytes, bool]:
+    """Count files on a machine of the cluster: the run, and True at the end."""
     ray_cluster.enter(folder)
-    found = [[_EMPTY] for _ in range(parts)]
     with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
         mine = replace(plan, sources=sources, folder=Path(temporary))
-        for counts in counting.parts(counting.count_documents(mine).take()):
-            for part, chosen in enumerate(_split(counts, parts)):
-                found[part].append(chosen)
-    return [*(tuple(map(np.concatenate, zip(*some, strict=True))) for some in found), True]
+        path = Path(temporary) / "run.tmc"
+        counting.count_documents(mine).write(str(path), plan.metadata)
+        return path.read_bytes(), True
 
 
-def _split(counts: _native.Inventory, parts: int) -> Iterator[Part]:
-    """The entries of each part."""
-    data, short, numbers = (np.asarray(array) for array in counts.arrays())
-    lengths = short.astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    # Each byte by its place in its pretoken, so that no two orders of the same bytes are alike.
-    place = np.arange(len(data), dtype=np.uint64) - np.repeat(starts, lengths).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        mixed = (data + np.uint64(1)) * (place * _MULTIPLIER | np.uint64(1))
-        sums = np.add.reduceat(mixed, starts) if len(starts) else mixed
-        owner = (sums * _MULTIPLIER >> np.uint64(33)) % np.uint64(parts)
-    for part in range(parts):
-        chosen = owner == part
-        yield data[np.repeat(chosen, lengths)], short[chosen], numbers[chosen]
-
-
-def _add_up(metadata: bytes, *parts: Part) -> bytes:
-    """The sum of what all tasks counted in one part, as a file of counts."""
+def _add_up(metadata: bytes, *runs: bytes) -> bytes:
+    """One run with the sums of several."""
     with tempfile.TemporaryDirectory(prefix="tokenmill-") as temporary:
-        paths = []
-        for index, (data, lengths, numbers) in enumerate(parts):
-            paths.append(str(Path(temporary) / f"{index}.tmc"))
-            _native.Inventory(data, lengths, numbers).write(paths[-1], metadata)
+        paths = [Path(temporary) / f"{index}.tmc" for index in range(len(runs))]
+        for path, run in zip(paths, runs, strict=True):
+            path.write_bytes(run)
         output = Path(temporary) / "sum.tmc"
-        _native.merge_counts(paths, np.ones(len(paths)), str(output), metadata)
+        _native.merge_counts(list(map(str, paths)), np.ones(len(runs)), str(output), metadata)
         return output.read_bytes()

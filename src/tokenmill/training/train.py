@@ -15,7 +15,6 @@ from tokenmill import corpus
 from tokenmill.errors import InputError
 from tokenmill.formats.ranks import of_ranks
 from tokenmill.formats.spec import Ranks
-from tokenmill.native import _native
 from tokenmill.options import describe, table
 from tokenmill.progress import Progress
 from tokenmill.tokenizer import Tokenizer
@@ -68,13 +67,8 @@ def count_pretokens(inputs: Inputs, output: Path_, **options: Unpack[CountOption
     """
     with _start(inputs, rules.resolve_options(CountOptions, options)) as plan:
         counted = _count(plan)
-        counts = counted.take()
-        path = os.path.realpath(output)
-        if isinstance(counts, _native.Inventory):
-            counts.write(path, plan.metadata)
-        else:
-            _native.merge_counts([counted.path], np.ones(1), path, plan.metadata)
-        return Summary(counts.total(), len(counts))
+        counted.write(os.path.realpath(output), plan.metadata)
+        return Summary(counted.counts.total(), len(counted.counts))
 
 
 @describe(TrainOptions, **rules.READ_DEFAULTS)
