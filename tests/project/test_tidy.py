@@ -41,11 +41,11 @@ LINES_MAX = {
     "compat": 4050,
     "corpus": 2750,
     "formats": 4390,
-    "inspection": 1590,
+    "inspection": 1580,
     "patterns": 2120,
     "shards": 1910,
     "tokenizing": 3790,
-    "training": 2300,
+    "training": 2250,
     "vocabularies": 150,
     ".": 3010,
 }
