@@ -19,6 +19,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 CODE = re.compile(r"`[^`]+`")
+UNIT = re.compile(r"(?<=\d) (?=(?:ns|µs|ms|s|MB|×)(?!\w))")
 LANGUAGES = {".py": "python", ".zig": "zig", ".toml": "toml", ".json": "json", ".sh": "sh"}
 
 # Page → its title, a line about it, and the names that it documents.
@@ -144,13 +145,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link  # mkdocs reports it
         return posixpath.relpath(_uri(target), posixpath.dirname(here) or ".")
 
-    return "\n".join(map(_unescaped, _rewritten(markdown, lead).split("\n")))
+    return "\n".join(map(_table_row, _rewritten(markdown, lead).split("\n")))
 
 
-def _unescaped(line: str) -> str:
-    """Return a row of a table without the backslashes that GitHub needs in code."""
-    is_row = line.lstrip().startswith("| ")
-    return CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if is_row else line
+def _table_row(line: str) -> str:
+    """Return a row of a table as the site needs it; other lines stay as they are.
+
+    Code loses the backslashes that GitHub needs. A number and its unit stay on one line.
+    """
+    if not line.lstrip().startswith("| "):
+        return line
+    line = CODE.sub(lambda code: code[0].replace("\\|", "|"), line)
+    return UNIT.sub("\N{NO-BREAK SPACE}", line)
 
 
 # The names of files in the repository, and those of their pages in the site
