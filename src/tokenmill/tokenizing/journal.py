@@ -22,7 +22,6 @@ from tokenmill.formats.hf_folder import files_of
 from tokenmill.shards import folder
 from tokenmill.shards.files import HashedFile
 from tokenmill.shards.shard_format import Shard, Spec, get_format
-from tokenmill.tokenizing import quarantine
 from tokenmill.tokenizing.output import Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
@@ -30,11 +29,14 @@ from tokenmill.tokenizing.plan import NAME as PLAN
 MANIFEST = folder.MANIFEST
 TOKENIZER = "tokenizer.tokenmill"
 FOLDER = "journal"
+ERRORS = "errors.jsonl"
+QUARANTINE = "quarantine"
 SHUFFLE = "shuffle-tmp"
 COUNTS = ("documents", "tokens", "bytes", "quarantined")
 OTHER = "other reasons"
 NO_DOCUMENTS = "it gave no documents"
 _REASONS_MAX = 100
+_RECORD_CHARS_SHOWN = 200
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _REPAIR = "delete it and run the same tokenize command again"
@@ -184,7 +186,7 @@ def finalize(
         output.commit(file.path, name)
 
     if content["totals"]["quarantined"]:
-        write(quarantine.ERRORS, quarantine.error_lines(output, tasks))
+        write(ERRORS, error_lines(output, tasks))
     shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
     index = get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
@@ -199,12 +201,44 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
     """Remove the files that a complete output does not need."""
     needed = {file["suffix"] for file in manifest["files"]}
     needed |= {
-        quarantine.errors_name(entry["task"])
+        errors_name(entry["task"])
         for entry in manifest["tasks"]
         if entry["quarantined"] and "failed" not in entry
     }
-    ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{quarantine.FOLDER}/", quarantine.ERRORS)
+    ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{QUARANTINE}/", ERRORS)
     output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
+
+
+def errors_name(task: int) -> str:
+    """The file of the rejected records of a task."""
+    return f"{QUARANTINE}/{task:05d}.jsonl"
+
+
+def error_lines(output: Output, entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Yield a line for each rejected record, in the order of the plan."""
+    for entry in entries:
+        for line in _lines(output, entry):
+            line.pop("record_base64", None)
+            if "record" in line:
+                line["record"] = line["record"][:_RECORD_CHARS_SHOWN]
+            yield json.dumps({"task": entry["task"]} | line).encode() + b"\n"
+
+
+def _lines(output: Output, entry: Entry) -> Iterator[Entry]:
+    if "failed" in entry:
+        for segment in entry["segments"]:
+            reason = f"the task of this segment failed: {entry['failed']}"
+            place = {"line": 0, "offset": segment["start"], "bytes": 0}
+            yield {"source": segment["source"]} | place | {"reason": reason}
+    elif entry["quarantined"]:
+        name = errors_name(entry["task"])
+        data = output.read(name)
+        if data is None:
+            raise TokenizeError(
+                f"file not found: {name!r} in {output.name!r}; delete the journal entry of task "
+                f"{entry['task']} and run the same command again"
+            )
+        yield from map(json.loads, data.splitlines())
 
 
 def errors_of(entries: Iterable[Entry]) -> dict[str, int]:

@@ -32,7 +32,13 @@ from tokenmill.native import _native
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.encoder import Encoder
-from tokenmill.tokenizing.journal import COUNTS, NO_DOCUMENTS, OTHER, files_of_entry
+from tokenmill.tokenizing.journal import (
+    COUNTS,
+    NO_DOCUMENTS,
+    OTHER,
+    errors_name,
+    files_of_entry,
+)
 from tokenmill.tokenizing.options import (
     MAX_UNSPLIT_BYTES_MIN,
     MEMORY_MIN,
@@ -42,8 +48,7 @@ from tokenmill.tokenizing.options import (
 )
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
-from tokenmill.tokenizing.quarantine import Quarantine, errors_name
-from tokenmill.tokenizing.writer import ShardsWriter, ShuffleWriter
+from tokenmill.tokenizing.writer import Quarantine, ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
 # Records with the same reason are counted together, so numbers such as offsets are left out.

@@ -1,12 +1,15 @@
-"""Ids of a task → its shards. A shard ends with the document that makes it large enough.
+"""Ids of a task → its shards, and its rejected records → a file of JSON lines.
 
-That rule looks only at the documents before, so the shards are the same for any size of blocks and
-chunks. With packing, a shard format gets sequences of one length instead of documents. The starts
-of the documents are a file next to the shard, and the last sequence of a shard is padded.
+A shard ends with the document that makes it large enough. That rule looks only at the documents
+before, so the shards are the same for any size of blocks and chunks. With packing, a shard format
+gets sequences of one length instead of documents. The starts of the documents are a file next to
+the shard, and the last sequence of a shard is padded.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenmill.corpus.documents import Problem
 from tokenmill.shards.files import File, HashedFile, NpyFile
 from tokenmill.shards.shard_format import (
     DOCUMENTS_SUFFIX,
@@ -166,3 +170,45 @@ class ShuffleWriter(ShardWriter):
         name = self.stem.name
         files = [{"name": name + file.suffix, "bytes": file.bytes} for file in self.finish()]
         return {"shards": [], "shuffle_files": files}
+
+
+class Quarantine:
+    """The rejected records of one task. `keeps_records` includes their bytes."""
+
+    def __init__(self, path: Path, keeps_records: bool) -> None:
+        self._path, self._keeps_records = path, keeps_records
+        self._file: HashedFile | None = None
+        self.count = 0
+
+    def add(self, problem: Problem) -> None:
+        if self._file is None:
+            self._file = HashedFile(self._path, "")
+        row = {
+            "source": problem.source,
+            "line": problem.line,
+            "offset": problem.offset,
+            "bytes": problem.bytes,
+            "reason": problem.reason,
+        }
+        if self._keeps_records:
+            row |= _record(problem.record)
+        self._file.write(json.dumps(row).encode() + b"\n")
+        self.count += 1
+
+    def finish(self) -> Path | None:
+        """The file, which is on the disk; None if there is none."""
+        if self._file is None:
+            return None
+        self._file.finish()
+        return self._path
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.discard()
+
+
+def _record(raw: bytes) -> dict[str, Any]:
+    try:
+        return {"record": raw.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"record_base64": base64.b64encode(raw).decode("ascii")}
