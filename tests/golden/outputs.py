@@ -174,6 +174,19 @@ def manifests(names: dict[str, str]) -> Outputs:
     return found
 
 
+def sets(names: dict[str, str]) -> Outputs:
+    """The files and the manifests of train, validation and test sets, per mode."""
+    found: Outputs = {}
+    for mode, options in MODES.items():
+        out = Path(f"sets-{mode}")
+        tokenmill.tokenize(
+            list(names.values()), out, "gpt2", separator="\n", split={"val": 0.2, "test": 0.1},
+            task_bytes=60_000, shard_tokens=30_000, threads=1, **options,
+        )  # fmt: skip
+        found |= {str(path): digest_of_file(path) for path in out.rglob("*") if path.is_file()}
+    return found
+
+
 # Tokenizers and trainers
 
 
@@ -272,6 +285,7 @@ def command_line(names: dict[str, str]) -> Outputs:
 GROUPS: dict[str, Callable[[dict[str, str]], Outputs]] = {
     "shards": shards,
     "manifests": manifests,
+    "sets": sets,
     "saved tokenizers": saved_tokenizers,
     "merges": merges,
     "command line": command_line,

@@ -44,7 +44,7 @@ LINES_MAX = {
     "inspection": 1580,
     "patterns": 2120,
     "shards": 1910,
-    "tokenizing": 3790,
+    "tokenizing": 4070,
     "training": 2250,
     "vocabularies": 150,
     ".": 3010,

@@ -278,9 +278,11 @@ def test_a_run_whose_driver_is_killed_resumes(tmp_path, undisturbed, start, node
     assert contents(tmp_path / "out") == undisturbed
 
 
-def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start):
-    tokenmill.tokenize(inputs, tmp_path / "local", "gpt2", task_bytes=UNIT_BYTES, shuffle=3)
-    assert end(start("--shuffle", "3")) == 0
+@pytest.mark.parametrize("split", [{}, {"split": {"val": 0.1}}])
+def test_a_shuffled_run_gives_the_bytes_of_one_machine(tmp_path, inputs, start, split):
+    options: Any = {"task_bytes": UNIT_BYTES, "shuffle": 3, **split}
+    tokenmill.tokenize(inputs, tmp_path / "local", "gpt2", **options)
+    assert end(start("--shuffle", "3", *(["--split", "val=10%"] if split else []))) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "local")
 
 

@@ -30,6 +30,7 @@ _COUNTS = (
 _RATES = ("seconds", "bytes_per_second", "input_bytes_per_second")
 _FAILURES_SHOWN = 10
 _REASONS_SHOWN = 5
+_COUNTED = ("document", "token", "shard")
 
 _TOKENIZE_HELP = """
 Convert documents to shards: files of token ids that training programs read.
@@ -42,6 +43,8 @@ examples:
     --tokenizer gpt2 --output packed/
   tokenmill tokenize data/ --progress none --json \\
     --tokenizer o200k_base --output all/
+  tokenmill tokenize data/ --split val=0.1% --shuffle 1 \\
+    --tokenizer gpt2 --output sets/
   tokenmill tokenize data/ --rank 3 --world-size 8 \\
     --tokenizer gpt2 --output shards/
 
@@ -125,6 +128,8 @@ def _report(arguments: argparse.Namespace, act: Callable[..., Result]) -> int:
     }
     if result.skipped:
         figures["skipped"] = result.skipped
+    if result.sets:
+        figures["sets"] = result.sets
     report(arguments, figures, *_lines(result, peak))
     if result.is_final and not result.documents:
         return EMPTY
@@ -152,6 +157,9 @@ def _lines(result: Result, peak: int) -> list[str]:
         f"{count_of(result.tokens, 'token')} ({options['dtype']}) in "
         f"{count_of(result.shards, 'shard')}; each {verb} with {token}"
     ]
+    for name, totals in result.sets.items():
+        documents, tokens, shards = (count_of(totals[f"{one}s"], one) for one in _COUNTED)
+        lines.append(f"{output}/{name}: {documents}, {tokens} in {shards}")
     if result.was_complete:
         lines.append("the output was complete already")
     elif result.is_final and result.tasks_resumed == result.tasks_total:
@@ -196,8 +204,7 @@ def add_merge(parser: Parser) -> None:
 def _run_merge(arguments: argparse.Namespace) -> int:
     given: Any = options_of(arguments, MergeOptions)
     totals = merge_shards(arguments.folder, arguments.output, **given)
-    names = ("document", "token", "shard")
-    documents, tokens, shards = (count_of(totals[f"{name}s"], name) for name in names)
+    documents, tokens, shards = (count_of(totals[f"{name}s"], name) for name in _COUNTED)
     line = f"{arguments.output}: {documents}, {tokens} in {shards}"
     report(arguments, totals | {"output": arguments.output}, line)
     return 0

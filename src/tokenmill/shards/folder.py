@@ -45,6 +45,11 @@ class Shards:
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest
+        if sets := manifest.get("sets"):
+            raise ShardError(
+                f"{path} has the sets {', '.join(sets)}; pass the folder of one, such as "
+                f"{path / min(sets)}"
+            )
         try:
             self.format: str = manifest["shard_format"]
             self.spec = _spec(manifest)

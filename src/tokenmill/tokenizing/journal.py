@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing.output import Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
+from tokenmill.tokenizing.split import SET_NAME, TRAIN, sets_of
 
 MANIFEST = folder.MANIFEST
 TOKENIZER = "tokenizer.tokenmill"
@@ -65,9 +66,25 @@ class Entries:
         else:
             self.tasks[entry["task"]] = entry
 
+    def of_set(self, name: str) -> Entries:
+        """The entries of one set. Without a name, these entries."""
+        if not name:
+            return self
+        tasks = {number: _of_set(self.tasks[number], name) for number in sorted(self.tasks)}
+        shuffled = [self.shuffled[number] for number in sorted(self.shuffled)]
+        own = [_of_set(entry, name) for entry in shuffled if name in entry["sets"]]
+        counted = {number: {**entry, "shuffled": number} for number, entry in enumerate(own)}
+        return Entries(tasks, counted, self.restarts)
+
     def documents(self) -> dict[int, int]:
         """The number of documents of each task."""
         return {number: self.tasks[number]["documents"] for number in sorted(self.tasks)}
+
+
+def _of_set(entry: Entry, name: str) -> Entry:
+    """The part of an entry of a task or of a shuffled shard."""
+    part: Entry = entry["sets"][name]
+    return {key: entry[key] for key in entry if key != "sets"} | part
 
 
 def write_entry(output: Output, entry: Entry) -> None:
@@ -111,11 +128,14 @@ def _parse(data: bytes) -> Any:
 
 
 def _is_of_plan(entry: Entry, plan: Plan) -> bool:
-    if "shuffled" in entry:
-        return True
-    if entry["task"] >= len(plan.tasks):
+    sets, own = set(sets_of(plan.options)), entry.get("sets", {}).keys()
+    if "shuffled" in entry:  # of one set
+        return own <= sets and len(own) == bool(sets)
+    if entry["task"] >= len(plan.tasks) or own != sets:
         return False
-    if plan.options["shuffle"] is not None and not {"shuffle_files", "failed"} & entry.keys():
+    parts = [entry, *entry.get("sets", {}).values()]
+    is_kept = "failed" in entry or any("shuffle_files" in part for part in parts)
+    if plan.options["shuffle"] is not None and not is_kept:
         return False  # an entry of a manifest, whose documents are in shuffled shards
     task = plan.tasks[entry["task"]]
     names = [segment["source"] for segment in entry["segments"]]
@@ -123,7 +143,9 @@ def _is_of_plan(entry: Entry, plan: Plan) -> bool:
 
 
 def files_of_entry(entry: Entry) -> Iterator[tuple[str, int]]:
-    """The names of the files of a valid entry, and their bytes."""
+    """The names of the files of a valid entry, and their bytes. A set has a folder."""
+    for name, part in entry.get("sets", {}).items():
+        yield from ((f"{name}/{file}", size) for file, size in files_of_entry(part))
     for file in entry.get("shuffle_files", ()):
         yield f"{SHUFFLE}/{file['name']}", file["bytes"]
     for shard in entry["shards"]:
@@ -131,15 +153,22 @@ def files_of_entry(entry: Entry) -> Iterator[tuple[str, int]]:
             yield shard["stem"] + file["suffix"], file["bytes"]
 
 
-def failed_entry(task: Task, why: str) -> Entry:
+def failed_entry(task: Task, why: str, sets: Sequence[str] = ()) -> Entry:
     """The entry of a failed task, which has no documents in the output."""
-    counts = {"documents": 0, "tokens": 0, "bytes": 0, "quarantined": 1}
-    segments = [
-        {"source": segment.source.name, "start": segment.start, "end": segment.end} | counts
-        for segment in task.segments
-    ]
-    entry = {"task": task.number, "id": task.id, "failed": why, "input": None, "shards": []}
-    return entry | counts | {"segments": segments, "quarantined": len(segments)}
+
+    def counted(quarantined: int) -> Entry:
+        counts = dict.fromkeys(COUNTS, 0) | {"quarantined": quarantined}
+        segments = [
+            {"source": segment.source.name, "start": segment.start, "end": segment.end} | counts
+            for segment in task.segments
+        ]
+        counts["quarantined"] *= len(segments)
+        return {"segments": segments, "shards": []} | counts
+
+    entry = {"task": task.number, "id": task.id, "failed": why, "input": None} | counted(1)
+    if sets:
+        entry["sets"] = {name: counted(int(name == TRAIN)) for name in sets}
+    return entry
 
 
 # Entries may come from another machine or a damaged disk. These are the kinds of their fields.
@@ -153,11 +182,20 @@ _SHUFFLE_FILES = [{"name": re.compile(r"[0-9]{5,}\.[a-z_]+"), "bytes": int}]
 
 def is_valid(entry: Any) -> bool:
     """Whether an entry has all fields, of the right kinds."""
-    if not isinstance(entry, dict) or not is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
+    if not isinstance(entry, dict) or not isinstance(sets := entry.get("sets", {}), dict):
         return False
+    if not all(SET_NAME.fullmatch(name) and isinstance(sets[name], dict) for name in sets):
+        return False
+    parts = [entry, *({**entry, **part} for part in sets.values())]
     if "shuffled" in entry:
-        return is_a(_SHUFFLED, entry)
-    return is_a(_TASK, entry) and all(
+        return all(is_a(_SHUFFLED, part) for part in parts)
+    return all(map(_is_valid_task, parts))
+
+
+def _is_valid_task(entry: Entry) -> bool:
+    if not is_a(_TASK, entry) or not is_a(_SHUFFLE_FILES, entry.get("shuffle_files", [])):
+        return False
+    return all(
         isinstance(errors := segment.get("errors", {}), dict) and is_a([int], [*errors.values()])
         for segment in entry["segments"]
     )
@@ -167,13 +205,17 @@ def is_valid(entry: Any) -> bool:
 
 
 def finalize(
-    output: Output, plan: Plan, entries: Entries, spec: Spec, staging: Path
+    output: Output, plan: Plan, entries: Entries, spec: Spec, staging: Path, folder: str = ""
 ) -> dict[str, Any]:
-    """Write errors.jsonl, the index of the shard format and, last, the manifest."""
-    tasks = [
-        {key: value for key, value in entries.tasks[number].items() if key != "shuffle_files"}
-        for number in range(len(plan.tasks))
-    ]
+    """Write errors.jsonl, the index of the shard format and, last, the manifest.
+
+    Each set gets its own index, manifest and plan first, in its `folder`.
+    """
+    sets = sets_of(plan.options)
+    for name in sets:
+        own = replace(plan, options=plan.options | {"set": name})
+        finalize(output, own, entries.of_set(name), spec, staging, f"{name}/")
+    tasks = [_without_shuffle_files(entries.tasks[number]) for number in range(len(plan.tasks))]
     shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
     content = describe(plan, tasks, shuffled) | {"restarts": entries.restarts}
     files = []
@@ -183,18 +225,31 @@ def finalize(
         for part in parts:
             file.write(part)
         files.append(replace(file.finish(), suffix=name))
-        output.commit(file.path, name)
+        output.commit(file.path, folder + name)
 
-    if content["totals"]["quarantined"]:
+    if content["totals"]["quarantined"] and "set" not in plan.options:
         write(ERRORS, error_lines(output, tasks))
     shards = [Shard.from_json(shard) for entry in [*tasks, *shuffled] for shard in entry["shards"]]
-    index = get_format(plan.options["format"]).make_index(shards, spec)
+    index = None if sets else get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
         write(index[0], [index[1]])
     content["files"] = list(map(asdict, files))
-    output.write(MANIFEST, dump_lines(content))
-    clear(output, content)
+    if folder:
+        output.write(folder + PLAN, plan.dump())
+        if (tokenizer := output.read(TOKENIZER)) is not None:
+            output.write(folder + TOKENIZER, tokenizer)
+    output.write(folder + MANIFEST, dump_lines(content))
+    if not folder:
+        clear(output, content)
     return content
+
+
+def _without_shuffle_files(entry: Entry) -> Entry:
+    kept = {key: entry[key] for key in entry if key != "shuffle_files"}
+    if "sets" in entry:
+        parts = entry["sets"].items()
+        kept["sets"] = {name: _without_shuffle_files(part) for name, part in parts}
+    return kept
 
 
 def clear(output: Output, manifest: dict[str, Any]) -> None:
@@ -205,7 +260,10 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
         for entry in manifest["tasks"]
         if entry["quarantined"] and "failed" not in entry
     }
-    ours = (f"{FOLDER}/", f"{SHUFFLE}/", f"{QUARANTINE}/", ERRORS)
+    ours = (
+        *(f"{FOLDER}/", f"{SHUFFLE}/", f"{QUARANTINE}/", ERRORS),
+        *(f"{name}/{SHUFFLE}/" for name in manifest.get("sets", ())),
+    )
     output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
 
 
@@ -245,7 +303,7 @@ def errors_of(entries: Iterable[Entry]) -> dict[str, int]:
     """The numbers of rejected records by reason, the largest first."""
     found: Counter[str] = Counter()
     for entry in entries:
-        if "failed" in entry:
+        if "failed" in entry and entry["quarantined"]:
             found[f"the task failed: {entry['failed']}"] += entry["quarantined"]
         for segment in entry["segments"]:
             found.update(segment.get("errors", {}))
@@ -260,6 +318,13 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
     options = plan.options
     totals = {name: sum(entry[name] for entry in tasks) for name in COUNTS}
     totals["shards"] = sum(len(entry["shards"]) for entry in [*tasks, *shuffled])
+    sets = {}
+    for name in sorted(sets_of(options)):
+        found = [_of_set(entry, name) for entry in tasks]
+        mixed = [entry["sets"][name] for entry in shuffled if name in entry["sets"]]
+        sets[name] = {count: sum(entry[count] for entry in found) for count in COUNTS}
+        sets[name]["shards"] = sum(len(entry["shards"]) for entry in [*found, *mixed])
+        totals["shards"] += sets[name]["shards"]
     return {
         "format": folder.FORMAT,
         "version": folder.VERSION,
@@ -273,6 +338,7 @@ def describe(plan: Plan, tasks: list[Entry], shuffled: list[Entry]) -> dict[str,
         "tasks": tasks,
         "shuffled": shuffled,
         **({"skipped": plan.skipped} if plan.skipped else {}),
+        **({"sets": sets} if sets else {}),
     }
 
 
@@ -297,7 +363,7 @@ def _sources(plan: Plan, tasks: list[Entry]) -> list[dict[str, Any]]:
         seen = {segment["source"] for entry in tasks for segment in entry["segments"]}
         return [row for row in rows if row["path"] in seen]
     for row in rows:
-        if not row["documents"]:
+        if not row["documents"] and "set" not in plan.options:
             reasons = errors[row["path"]].most_common(1)
             row.setdefault("error", ": ".join([NO_DOCUMENTS, *dict(reasons)]))
     return rows

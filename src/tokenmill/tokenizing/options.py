@@ -11,10 +11,22 @@ from tokenmill.corpus.documents import DOCUMENT_BYTES
 from tokenmill.corpus.options import RECORDS, ReadOptions
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenizeError
-from tokenmill.options import amount, anything, limit, number, one_of, resolve, switch, table, text
+from tokenmill.options import (
+    Option,
+    amount,
+    anything,
+    limit,
+    number,
+    one_of,
+    resolve,
+    switch,
+    table,
+    text,
+)
 from tokenmill.ray_cluster import ENGINES, LOCAL, check_options
 from tokenmill.shards.shard_format import FORMATS, Spec, get_format
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizing.split import TRAIN, check_split, parse_split
 
 DTYPES = ("uint16", "uint32")
 AUTO = "auto"
@@ -115,6 +127,11 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
     shuffle: Annotated[int | None, number(
         None, "seed of a random order of documents", 0, (1 << 64) - 1, metavar="SEED", **_SHARDS
     )]  # fmt: skip
+    split: Annotated[Mapping[str, float] | None, Option(
+        None, "name and share of a set, chosen by the hash of each document; "
+        "all other documents are in train", check_split, parse_split, metavar="NAME=SHARE",
+        repeats=True, **_SHARDS,
+    )]  # fmt: skip
     task_bytes: Annotated[int, amount(
         64 << 20, "input bytes per task; each task starts a new shard", group="run"
     )]  # fmt: skip
@@ -136,6 +153,11 @@ PLANNED = [
     for name, option in table(TokenizeOptions).items()
     if option.shapes_output and name != "input_format"
 ]
+
+
+def planned_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a plan contains. A run without sets has no `split`."""
+    return {name: options[name] for name in PLANNED if name != "split" or options[name]}
 
 
 def resolve_options(given: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
@@ -200,10 +222,14 @@ def _resolve_padding(options: dict[str, Any], tokenizer: Tokenizer) -> None:
 
 def check_planned(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a plan; a ValueError if they are not valid."""
-    if sorted(options) != sorted(PLANNED):
+    if not set(PLANNED) - {"split"} <= options.keys() <= {*PLANNED, "set"}:
         raise ValueError(f"its options are {', '.join(sorted(options))}")
+    if "set" in options and options["set"] not in (TRAIN, *options["split"]):
+        raise ValueError(f"its set is {options['set']!r}")
     known = table(TokenizeOptions)
     for name, value in options.items():
+        if name == "set":
+            continue
         if name in ("eos", "bos"):
             is_valid = value is None or type(value) is int
         else:

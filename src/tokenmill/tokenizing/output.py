@@ -60,7 +60,7 @@ def open_output(output: str | os.PathLike[str]) -> Output:
 class LocalOutput:
     """A folder, with the methods of an ObjectStore. Files get their names when they are complete.
 
-    A name of a file may contain one folder, as in `journal/00012.json`.
+    A name of a file may contain folders, as in `journal/00012.json`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -184,7 +184,7 @@ class LocalOutput:
         """The path of a file, in a folder that exists."""
         path = self.folder / name
         if not path.parent.exists():
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             sync_folder(self.folder)
         return path
 

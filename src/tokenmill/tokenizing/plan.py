@@ -284,9 +284,9 @@ def refuse_difference(was: Plan, now: Plan, name: str) -> None:
         )
     before, after = was.options, now.options
     found += [
-        f"{name} was {before.get(name)!r} and is {after[name]!r}"
-        for name in after
-        if before.get(name) != after[name]
+        f"{name} was {before.get(name)!r} and is {after.get(name)!r}"
+        for name in before | after
+        if before.get(name) != after.get(name)
     ]
     found += _changed_sources(was.sources, now.sources)
     if not found and list(map(_parts_of, was.tasks)) != list(map(_parts_of, now.tasks)):

@@ -44,11 +44,11 @@ from tokenmill.tokenizing.executors import (
 )
 from tokenmill.tokenizing.journal import Entries
 from tokenmill.tokenizing.options import (
-    PLANNED,
     RunOptions,
     TokenizeOptions,
     check_effect,
     check_memory,
+    planned_options,
     resolve_options,
     spec_of,
 )
@@ -62,7 +62,8 @@ from tokenmill.tokenizing.output import (
     raise_full_disk,
 )
 from tokenmill.tokenizing.plan import Plan
-from tokenmill.tokenizing.shuffle import digest, shard_count
+from tokenmill.tokenizing.shuffle import digest, shard_counts
+from tokenmill.tokenizing.split import sets_of
 from tokenmill.tokenizing.task import checksum_input, refuse_too_many
 
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -76,10 +77,11 @@ class Result:
 
     `failures` are the inputs with missing documents, each with the reason. `errors` are the numbers
     of rejected records by reason, in which N stands for any number. `restarts` is the number of
-    worker processes that died. `skipped` are the files of folders that are not inputs, each with
-    the reason, and `may_be_data`. `bytes_written` are the bytes of all files of the output. The
-    rates are of this run, in bytes of text and of input files. The result of a rank has the totals
-    of its own tasks, and its output is not complete.
+    worker processes that died. `sets` are the totals of each set of a split output. `skipped` are
+    the files of folders that are not inputs, each with the reason, and `may_be_data`.
+    `bytes_written` are the bytes of all files of the output. The rates are of this run, in bytes of
+    text and of input files. The result of a rank has the totals of its own tasks, and its output is
+    not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -99,6 +101,7 @@ class Result:
     was_complete: bool = False
     errors: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
+    sets: dict[str, dict[str, int]] = field(default_factory=dict)
     bytes_written: int = 0
     seconds: float = 0.0
     bytes_per_second: float = 0.0
@@ -136,10 +139,7 @@ class _Run:
 
     def do_shuffle(self, entries: Entries, tracker: Tracker) -> None:
         """Do the shards of the shuffle pass without an entry."""
-        found = entries.tasks.values()
-        tokens = sum(entry["tokens"] for entry in found)
-        documents = sum(entry["documents"] for entry in found)
-        count = shard_count(tokens, documents, self.plan.options["shard_tokens"])
+        count = sum(shard_counts(entries, self.plan.options).values())
         # A task that failed before may be done now, which gives every shard other documents.
         made_of = digest(entries.documents())
         for entry in list(entries.shuffled.values()):
@@ -210,7 +210,7 @@ class _Run:
         order, why = message["order"], message["given_up"]
         if self.plan.options["on_error"] == "fail" or order.of:
             raise TokenizeError(f"a task failed: {why}")
-        entry = journal.failed_entry(self.plan.tasks[order.number], why)
+        entry = journal.failed_entry(self.plan.tasks[order.number], why, sets_of(self.plan.options))
         journal.write_entry(self.output, entry)
         return entry
 
@@ -256,6 +256,7 @@ class _Run:
             was_complete=was_complete,
             errors=content.get("errors", {}),
             restarts=content.get("restarts", 0),
+            sets=content.get("sets", {}),
             bytes_written=sum(files),
             seconds=seconds,
             bytes_per_second=tracker.text_bytes / seconds if tracker else 0.0,
@@ -319,8 +320,7 @@ def tokenize(
         with target.hold(shared=values["rank"] is not None), target.staging() as staging:
             try:
                 copied = [copy_stdin(s, staging) if s.is_stdin else s for s in sources]
-                shaping = {name: values[name] for name in PLANNED}
-                planned = plan.make_plan(copied, shaping, used, found.skipped)
+                planned = plan.make_plan(copied, planned_options(values), used, found.skipped)
                 threads = values["threads"] or cpu_count()
                 planned = _begin(target, planned, used, staging, threads, progress)
             except OSError as error:
@@ -356,7 +356,8 @@ def _resume(run: _Run) -> Result:
         # resumes.
         for entry in filter(journal.is_valid, manifest["shuffled"]):
             output.remove([name for name, _ in journal.files_of_entry(entry)])
-        output.remove([journal.MANIFEST])
+        manifests = [f"{name}/{journal.MANIFEST}" for name in manifest.get("sets", ())]
+        output.remove([*manifests, journal.MANIFEST])
         entries = journal.read_entries(output, run.plan)
     numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
     done = [entries.tasks[number] for number in numbers if number in entries.tasks]

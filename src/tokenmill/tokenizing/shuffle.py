@@ -8,7 +8,7 @@ documents, by any worker. Tasks write their ids and document ends to shuffle-tmp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tokenmill.shards.samples import mix_bits
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing.journal import SHUFFLE, Entries
 from tokenmill.tokenizing.output import LocalOutput
+from tokenmill.tokenizing.split import sets_of
 from tokenmill.tokenizing.task import Job
 from tokenmill.tokenizing.writer import ENDS, IDS, NAME_ENDS, NAMES
 
@@ -44,6 +45,17 @@ def keys(seed: int, task: int, count: int) -> NDArray[np.uint64]:
 def shard_count(tokens: int, documents: int, shard_tokens: int) -> int:
     """The number of shards of a shuffled run. Each shard is sorted in memory."""
     return max(1, -(-tokens // shard_tokens), -(-documents // _SHARD_DOCUMENTS))
+
+
+def shard_counts(entries: Entries, options: Mapping[str, Any]) -> dict[str, int]:
+    """The number of shards of each set. Without sets, the only name is empty."""
+    found = {}
+    for name in sets_of(options) or ("",):
+        tasks = entries.of_set(name).tasks.values()
+        tokens = sum(entry["tokens"] for entry in tasks)
+        documents = sum(entry["documents"] for entry in tasks)
+        found[name] = shard_count(tokens, documents, options["shard_tokens"])
+    return found
 
 
 def digest(documents: dict[int, int]) -> str:
@@ -177,28 +189,35 @@ def _copy(
     return out
 
 
-def run_shuffle(job: Job, entries: Entries, shard: int, shards: int) -> dict[str, Any]:
-    """Write one shard of the shuffle pass. The seed alone decides its documents and their order."""
+def run_shuffle(job: Job, entries: Entries, number: int, count: int) -> dict[str, Any]:
+    """Write one of all shards. The seed alone decides its documents and their order."""
     options = job.options
     assert isinstance(job.output, LocalOutput)
-    folder = job.output.folder
-    counts = entries.documents()
-    found = shard_order(options["shuffle"], counts, shard, shards)
-    writer = job.make_shards_writer(shard, _NO_BOUND)
+    shard = number
+    for name, shards in shard_counts(entries, options).items():  # noqa: B007 (used below)
+        if shard < shards:
+            break
+        shard -= shards
+    part = entries.of_set(name)
+    folder = job.output.folder / name
+    found = shard_order(options["shuffle"], part.documents(), shard, shards)
+    in_set = f"{name}/" if name else ""
+    writer = job.make_shards_writer(shard, _NO_BOUND, in_set)
     has_names = options["id_field"] is not None
     try:
-        for part, ids, ends in gather(folder, options["dtype"], found):
+        for some, ids, ends in gather(folder, options["dtype"], found):
             rows = None
             if len(ends):
-                chosen = ShardOrder(found.tasks[part], found.numbers[part])
-                rows = _rows(folder, chosen, entries, has_names)
+                chosen = ShardOrder(found.tasks[some], found.numbers[some])
+                rows = _rows(folder, chosen, part, has_names)
             writer.append(ids, ends, rows)
         written = writer.finish_entry()
-        job.commit(written)
+        job.commit(written, in_set)
     except BaseException:
         writer.discard()
         raise
-    return {"shuffled": shard, "of": shards, "tasks": digest(counts)} | written
+    entry = {"shuffled": number, "of": count, "tasks": digest(entries.documents())}
+    return entry | ({"shards": [], "sets": {name: written}} if name else written)
 
 
 def _rows(folder: Path, chosen: ShardOrder, entries: Entries, has_names: bool) -> Rows:

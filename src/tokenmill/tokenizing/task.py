@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ from tokenmill.tokenizing.options import (
 )
 from tokenmill.tokenizing.output import Output
 from tokenmill.tokenizing.plan import Task, document_options
+from tokenmill.tokenizing.split import Splitter, sets_of
 from tokenmill.tokenizing.writer import Quarantine, ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
@@ -69,17 +71,19 @@ class Job:
     block_bytes: int
     max_errors: float | None = None
 
-    def commit(self, entry: dict[str, Any]) -> None:
+    def commit(self, entry: dict[str, Any], folder: str = "") -> None:
         """Give the files of an entry their names. Files of an earlier attempt are replaced."""
         for name, _ in files_of_entry(entry):
-            self.output.commit(self.staging / Path(name).name, name)
+            self.output.commit(self.staging / folder / Path(name).name, f"{folder}{name}")
 
-    def make_shards_writer(self, number: int, tokens_max: int) -> ShardsWriter:
-        """A writer of shards whose names begin with a number."""
+    def make_shards_writer(self, number: int, tokens_max: int, folder: str = "") -> ShardsWriter:
+        """A writer of shards whose names begin with a number, in the folder of a set."""
         options = self.options
         spec = spec_of(options, self.tokenizer)
         pad_id = options["pad_id"]
-        return ShardsWriter(self.staging, number, options["format"], spec, tokens_max, pad_id)
+        staging = self.staging / folder
+        staging.mkdir(exist_ok=True)
+        return ShardsWriter(staging, number, options["format"], spec, tokens_max, pad_id)
 
 
 # The counts of a segment, `error` if its rest cannot be read, and `reason`, that of the first
@@ -98,53 +102,69 @@ class IdsWriter(Protocol):
 class Attempt:
     """One attempt to read and encode the documents of a task.
 
-    `writer` gets the ids and `reject` the rejected records. `select` may leave out documents.
-    `threads` returns the number of threads for a block, and `report` gets bytes of files, tokens
-    and documents since the last call. `skip` are documents that failed in an earlier attempt.
+    `divide` returns the documents of each set, and `writers` get their ids. Without sets there is
+    one writer. `reject` gets the rejected records. `threads` returns the number of threads for a
+    block, and `report` gets bytes of files, tokens and documents since the last call. `skip` are
+    documents that failed in an earlier attempt.
     """
 
     job: Job
-    writer: IdsWriter
+    writers: Sequence[IdsWriter]
     reject: Callable[[Problem], None]
     skip: Mapping[Key, str]
     threads: Callable[[], int] = lambda: 1
     report: Callable[[int, int, int], None] = lambda *_: None
-    select: Callable[[Documents], Documents] = lambda documents: documents
-    encoder: Encoder = field(init=False)
+    divide: Callable[[Documents], list[Documents]] = lambda documents: [documents]
+    encoders: list[Encoder] = field(init=False)
     checksum: _native.Checksum = field(default_factory=_native.Checksum)
 
     def __post_init__(self) -> None:
-        self.encoder = make_encoder(self.job.tokenizer, self.job.options, self.job.block_bytes)
+        job = self.job
+        self.encoders = [
+            make_encoder(job.tokenizer, job.options, job.block_bytes) for _ in self.writers
+        ]
 
     @property
     def input(self) -> str:
         """The checksum of all bytes that were read."""
         return f"{self.checksum.value():016x}"
 
-    def run_segment(self, segment: Segment) -> Tally:
-        """Read and encode one segment."""
-        tally: Tally = dict.fromkeys(COUNTS, 0)
-        reading = document_options(self.job.options, self.job.block_bytes, self.checksum, self.skip)
-        done = 0
-        for documents in read(segment, reading):
-            tokens = tally["tokens"]
-            self._encode(self.select(documents), segment, tally)
-            for problem in documents.problems:
-                self._reject(problem, tally)
-                if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
-                    tally["error"] = problem.reason
-            more_bytes, done = documents.bytes_read - done, documents.bytes_read
-            self.report(more_bytes, tally["tokens"] - tokens, len(documents.spans))
-        is_whole = segment.start == 0 and segment.end is None
-        if is_whole and not tally["documents"] and not tally["quarantined"]:
-            problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
-            self._reject(problem, tally)
-            tally["error"] = NO_DOCUMENTS
-        return tally
+    def run_segment(self, segment: Segment) -> list[Tally]:
+        """Read and encode one segment. Return the counts of each set.
 
-    def _encode(self, documents: Documents, segment: Segment, tally: Tally) -> None:
+        Records without a document count in the last set.
+        """
+        tallies: list[Tally] = [dict.fromkeys(COUNTS, 0) for _ in self.writers]
+        reading = document_options(self.job.options, self.job.block_bytes, self.checksum, self.skip)
+        done = tokens = 0
+        for documents in read(segment, reading):
+            parts = zip(self.divide(documents), self.encoders, self.writers, tallies, strict=True)
+            for some, encoder, writer, tally in parts:
+                self._encode(some, encoder, writer, segment, tally)
+            for problem in documents.problems:
+                self._reject(problem, tallies[-1])
+                if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
+                    tallies[-1]["error"] = problem.reason
+            more_bytes, done = documents.bytes_read - done, documents.bytes_read
+            before, tokens = tokens, sum(tally["tokens"] for tally in tallies)
+            self.report(more_bytes, tokens - before, len(documents.spans))
+        is_whole = segment.start == 0 and segment.end is None
+        if is_whole and not any(tally["documents"] or tally["quarantined"] for tally in tallies):
+            problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
+            self._reject(problem, tallies[-1])
+            tallies[-1]["error"] = NO_DOCUMENTS
+        return tallies
+
+    def _encode(
+        self,
+        documents: Documents,
+        encoder: Encoder,
+        writer: IdsWriter,
+        segment: Segment,
+        tally: Tally,
+    ) -> None:
         index = 0
-        for encoded in self.encoder.encode(documents, self.threads()):
+        for encoded in encoder.encode(documents, self.threads()):
             count = len(encoded.ends)
             if encoded.rejected is not None:
                 offset, line = documents.locate(index)
@@ -161,7 +181,7 @@ class Attempt:
             if names is not None:
                 names = list(names[index : index + count])
             rows = Rows(names=names, sources=segment.source.name) if count else None
-            self.writer.append(encoded.ids, encoded.ends, rows)
+            writer.append(encoded.ids, encoded.ends, rows)
             index += count
             tally["documents"] += count
             tally["bytes"] += encoded.bytes
@@ -213,6 +233,8 @@ def run_task(
     A document that fails after a part of it was written starts the task again without it.
     """
     policy = job.options["on_error"]
+    sets = sets_of(job.options)
+    folders = [f"{name}/" for name in sets] or [""]
 
     def reject(quarantine: Quarantine, problem: Problem) -> None:
         if policy == "fail":
@@ -224,35 +246,61 @@ def run_task(
         refuse_too_many(quarantine.count, job.max_errors)
 
     def run(skip: Mapping[Key, str]) -> dict[str, Any]:
-        writer = _make_writer(job, task.number)
+        writers = [_make_writer(job, task.number, folder) for folder in folders]
         quarantine = Quarantine(job.staging / f"{task.number:05d}.errors", policy == "quarantine")
-        attempt = Attempt(job, writer, partial(reject, quarantine), skip, threads, report)
-        segments: list[dict[str, Any]] = []
+        attempt = Attempt(job, writers, partial(reject, quarantine), skip, threads, report)
+        if sets:
+            attempt.divide = Splitter(job.options["split"]).divide
+        segments: list[list[Tally]] = []  # of each set
         try:
             for segment in task.segments:
                 place = {"source": segment.source.name, "start": segment.start, "end": segment.end}
-                segments.append(place | attempt.run_segment(segment))
+                segments.append([place | tally for tally in attempt.run_segment(segment)])
                 if is_changed(segment.source):
                     raise TokenizeError(
                         f"input {segment.source.name!r} was changed while it was read; start again "
                         "with another output"
                     )
-            written = writer.finish_entry()
-            job.commit(written)
+            written = [writer.finish_entry() for writer in writers]
+            for folder, part in zip(folders, written, strict=True):
+                job.commit(part, folder)
             path = quarantine.finish()
             if path is None:
                 job.output.remove([errors_name(task.number)])
             else:
                 job.output.commit(path, errors_name(task.number))
         except BaseException:
-            writer.discard()
+            for writer in writers:
+                writer.discard()
             quarantine.discard()
             raise
-        entry = {"task": task.number, "id": task.id, "input": attempt.input, "segments": segments}
-        totals = {name: sum(segment[name] for segment in segments) for name in COUNTS}
-        return entry | totals | written
+        entry = {"task": task.number, "id": task.id, "input": attempt.input}
+        parts = [
+            _add_up(list(tallies)) | part
+            for tallies, part in zip(zip(*segments, strict=True), written, strict=True)
+        ]
+        if not sets:
+            return entry | parts[0]
+        both = {"shards": [], "sets": dict(zip(sets, parts, strict=True))}
+        return entry | _add_up(list(map(_join, segments))) | both
 
     return without_failed(run)
+
+
+def _add_up(segments: list[Tally]) -> dict[str, Any]:
+    """The counts of a task."""
+    totals = {name: sum(segment[name] for segment in segments) for name in COUNTS}
+    return {"segments": segments} | totals
+
+
+def _join(tallies: list[Tally]) -> Tally:
+    """The counts of a segment, from those of its sets."""
+    joined = {key: value for tally in tallies for key, value in tally.items()}
+    joined |= {name: sum(tally[name] for tally in tallies) for name in COUNTS}
+    errors: Counter[str] = Counter()
+    for tally in tallies:
+        errors.update(tally.get("errors", {}))
+    return joined | ({"errors": dict(errors)} if errors else {})
 
 
 def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: int) -> Encoder:
@@ -268,13 +316,15 @@ def make_encoder(tokenizer: Tokenizer, options: Mapping[str, Any], chunk_bytes: 
     )
 
 
-def _make_writer(job: Job, number: int) -> ShardsWriter | ShuffleWriter:
+def _make_writer(job: Job, number: int, folder: str) -> ShardsWriter | ShuffleWriter:
     """The writer of a task: of shards, or of files for the shuffle pass."""
     options = job.options
     if options["shuffle"] is None:
-        return job.make_shards_writer(number, options["shard_tokens"])
+        return job.make_shards_writer(number, options["shard_tokens"], folder)
     has_names = options["id_field"] is not None
-    return ShuffleWriter(job.staging, number, spec_of(options, job.tokenizer), has_names)
+    staging = job.staging / folder
+    staging.mkdir(exist_ok=True)
+    return ShuffleWriter(staging, number, spec_of(options, job.tokenizer), has_names)
 
 
 def refuse_too_many(count: int, max_errors: float | None, records: float = math.inf) -> None:

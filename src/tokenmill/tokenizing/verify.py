@@ -35,6 +35,7 @@ from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
 from tokenmill.tokenizing.output import open_output
 from tokenmill.tokenizing.shuffle import output_numbers
+from tokenmill.tokenizing.split import Splitter
 from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
 
 _FINDINGS_MAX = 100
@@ -58,11 +59,13 @@ class Verdict:
     def is_good(self) -> bool:
         return not self.findings
 
-    def add(self, other: Verdict) -> None:
-        """Add the documents and findings of a part."""
-        self.documents += other.documents
-        self.wrong += other.wrong
-        self.findings += other.findings[: max(0, _FINDINGS_MAX - len(self.findings))]
+    def add(self, other: Verdict, prefix: str = "") -> None:
+        """Add the figures and findings of a part."""
+        for name in ("files", "bytes", "documents", "wrong", "files_wrong"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        findings = other.findings[: max(0, _FINDINGS_MAX - len(self.findings))]
+        self.findings += [prefix + finding for finding in findings]
+        self.notes += [prefix + note for note in other.notes]
 
     def find(self, text: str) -> None:
         self.wrong += 1
@@ -98,16 +101,26 @@ def verify(
         TokenizeError: The output is not complete, or its manifest is damaged.
     """
     values = resolve(VerifyOptions, options, TokenizeError)
+    threads, sample = values["threads"] or cpu_count(), values["sample"]
     with open_output(folder).copy() as path:
-        content = journal.require_manifest(open_output(path))
         verdict = Verdict()
-        with journal.reading(str(path)):
-            _check_files(path, content, verdict, values["threads"] or cpu_count(), progress)
-            if verdict.is_good:
-                _check_contents(path, content, verdict)
-            if verdict.is_good and values["sample"] is not None:
-                _check_documents(path, content, verdict, values["sample"], progress)
+        sets = journal.require_manifest(open_output(path)).get("sets", {})
+        for name in ("", *sets):
+            verdict.add(_verify(path / name, threads, sample, progress), f"{name}/" if name else "")
         return verdict
+
+
+def _verify(folder: Path, threads: int, sample: float | None, progress: Report) -> Verdict:
+    """Check an output without sets, a set, or the files of an output with sets."""
+    verdict = Verdict()
+    content = journal.require_manifest(open_output(folder))
+    with journal.reading(str(folder)):
+        _check_files(folder, content, verdict, threads, progress)
+        if verdict.is_good and "sets" not in content:
+            _check_contents(folder, content, verdict)
+            if verdict.is_good and sample is not None:
+                _check_documents(folder, content, verdict, sample, progress)
+    return verdict
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────
@@ -298,7 +311,12 @@ def _compare_task(
 
     def attempt(skip: Mapping[Key, str]) -> Comparison:
         comparison = Comparison(shards, numbers, sample, job.options["max_unsplit_bytes"])
-        run = Attempt(job, comparison, comparison.reject, skip, select=comparison.select)
+        run = Attempt(job, [comparison], comparison.reject, skip)
+        if (name := job.options.get("set")) is None:
+            run.divide = lambda documents: [comparison.select(documents)]
+        else:
+            splitter = Splitter(job.options["split"])
+            run.divide = lambda documents: [comparison.select(splitter.choose(documents, name))]
         for segment in segments:
             run.run_segment(segment)
         comparison.input = run.input
