@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 NATIVE := src/tokenmill/_native.abi3.so
-CORE_SOURCES := $(shell find core -name '*.zig' -o -name '*.bin')
+# A folder changes when a file in it is removed.
+CORE_SOURCES := $(shell find core -name __pycache__ -prune -o \( -type d -o -name '*.zig' -o -name '*.bin' \) -print)
 COMPILER := $(shell sed -n 's/.*"\(ziglang==[0-9.]*\)".*/\1/p' pyproject.toml)
 PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '",')
 
@@ -13,9 +14,10 @@ PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | 
 MARK := made-by-make
 ENVIRONMENTS := transformers readers engines
 
-# Environments contain absolute paths. In a clone that was moved, their stamps are deleted.
+# Environments contain absolute paths. In a clone that was moved, their stamps are deleted, and also
+# those of an environment whose interpreter is gone.
 $(shell for venv in $(VENV) .venv-docs .venv-bench $(ENVIRONMENTS:%=.venv-%); do \
-  if [ -e $$venv/$(MARK) ] && [ "$$(cat $$venv/$(MARK))" != "$$(pwd)" ]; then \
+  if [ -e $$venv/$(MARK) ] && { [ "$$(cat $$venv/$(MARK))" != "$$(pwd -P)" ] || [ ! -x $$venv/bin/python ]; }; then \
     rm -f $$venv/created $$venv/compiler $$venv/package $$venv/tests $$venv/linters $$venv/builder $$venv/installed; \
   fi; done)
 
@@ -27,9 +29,15 @@ define step
 @echo '$(1) …'; start=$$(date +%s); { $(2); } && echo '$(1):' $$(($$(date +%s) - start)) s
 endef
 
+define check_python
+@command -v $(PYTHON) > /dev/null || { echo '$(PYTHON) is not found; install CPython 3.11 or later, or add PYTHON=/path/to/python to the command'; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+endef
+
 # $(call environment,NAME,PACKAGES,COMMANDS) makes .venv-NAME with these packages, then runs commands.
 define environment
-$(call step,Setting up .venv-$(1),$(PYTHON) -m venv --clear .venv-$(1) && pwd > .venv-$(1)/$(MARK) && .venv-$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(2) $(3))
+$(check_python)
+$(call step,Setting up .venv-$(1),$(PYTHON) -m venv --clear .venv-$(1) && pwd -P > .venv-$(1)/$(MARK) && .venv-$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(2) $(3))
 @touch .venv-$(1)/installed
 endef
 
@@ -83,7 +91,12 @@ test-python: $(VENV)/tests build ## Test the package. PYTEST_ARGS="-k name" sele
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 # Merging, cutting, caching, counting and reading on a core that checks overflows and bounds.
-SAFE_TESTS := tests/parity/test_merges.py tests/tokenizer/test_tokenizer_truncate.py tests/tokenizer/test_tokenizer_encode.py tests/tokenizer/test_tokenizer_batch.py tests/core/test_memory.py tests/tokenizer/test_session.py tests/core/test_counts.py tests/core/test_counts_files.py tests/core/test_core_documents.py tests/core/test_core_json_lines.py tests/core/test_binding.py
+SAFE_TESTS := tests/parity/test_merges.py tests/tokenizer/test_tokenizer_truncate.py \
+  tests/tokenizer/test_tokenizer_encode.py tests/tokenizer/test_tokenizer_batch.py \
+  tests/core/test_memory.py tests/tokenizer/test_session.py \
+  tests/core/test_counts.py tests/core/test_counts_files.py \
+  tests/core/test_core_documents.py tests/core/test_core_json_lines.py \
+  tests/core/test_binding.py
 test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
 	@rm -rf build/safe && mkdir -p build/safe && cp -r src/tokenmill build/safe/ && rm -f build/safe/tokenmill/_native.*so
 	$(BIN)/python core/build.py --mode ReleaseSafe --out build/safe/tokenmill
@@ -167,15 +180,11 @@ scaling: .venv-engines/installed build ## Measure how cost grows, and render doc
 
 # ── Environments. A stamp is written when its step is complete, so an interrupted run can be repeated.
 
-# An environment without $(MARK) is left alone.
-.PHONY: python
-python:
-	@command -v $(PYTHON) > /dev/null || { echo '$(PYTHON) is not found; install CPython 3.11 or later, or add PYTHON=/path/to/python to the command'; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit("tokenmill needs CPython 3.11 or later; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-
-$(VENV)/created: | python
+# A $(VENV) without $(MARK) is left alone.
+$(VENV)/created:
+	$(check_python)
 	@if [ -n "$$(ls -A $(VENV) 2> /dev/null)" ] && [ ! -e $(VENV)/$(MARK) ]; then echo '$(VENV) exists, and make did not create it; move it away, or add VENV=.venv-make to the command'; exit 1; fi
-	@rm -rf $(VENV) && mkdir -p $(VENV) && pwd > $(VENV)/$(MARK)
+	@rm -rf $(VENV) && mkdir -p $(VENV) && pwd -P > $(VENV)/$(MARK)
 	$(call step,Creating $(VENV),$(PYTHON) -m venv $(VENV))
 	@touch $@
 
@@ -192,7 +201,7 @@ $(VENV)/tests: tests/requirements.txt $(VENV)/package
 	$(call step,Installing the packages of the tests,$(PIP) -r $<)
 	@touch $@
 
-$(VENV)/builder: | $(VENV)/compiler
+$(VENV)/builder: | $(VENV)/package
 	$(call step,Installing the packages that build a wheel,$(PIP) 'build>=1.2' 'hatchling>=1.27')
 	@touch $@
 
@@ -205,15 +214,15 @@ $(NATIVE): $(CORE_SOURCES) core/build.py $(VENV)/compiler
 	@touch $@
 
 BENCH := PYTHONPATH=src .venv-bench/bin/python bench
-.venv-bench/installed: bench/requirements.txt | python
+.venv-bench/installed: bench/requirements.txt
 	$(call environment,bench,-r $<)
 
-.venv-docs/installed: docs/requirements.txt | python
+.venv-docs/installed: docs/requirements.txt
 	$(call environment,docs,-r $<)
 
-.venv-%/installed: tests/with_%/requirements.txt | python
+.venv-%/installed: tests/with_%/requirements.txt
 	$(call environment,$*,-r $<)
 
 # These readers are installed without their dependencies, which would be gigabytes more.
-.venv-readers/installed: tests/with_readers/requirements.txt tests/with_readers/no_deps.txt | python
+.venv-readers/installed: tests/with_readers/requirements.txt tests/with_readers/no_deps.txt
 	$(call environment,readers,-r $<,&& .venv-readers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/with_readers/no_deps.txt)

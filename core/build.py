@@ -35,6 +35,7 @@ from pathlib import Path
 CORE = Path(__file__).resolve().parent
 ROOT = CORE.parent
 NAME = "_native"
+CACHED_MAX = 4  # compiled modules of a target and mode
 ROOT_MODULE = CORE / "python.zig"
 
 # Zig target → platform tag of the wheel.
@@ -102,9 +103,10 @@ def build(out: Path, target: str | None = None, mode: str = "ReleaseFast") -> Pa
     if not cached.exists():
         with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
             compile_module(Path(scratch) / library, target, mode)
-            for old in cache.glob(f"{target}-{mode}-*"):
-                old.unlink(missing_ok=True)
             (Path(scratch) / library).replace(cached)
+        by_age = sorted(cache.glob(f"{target}-{mode}-*"), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-CACHED_MAX]:
+            old.unlink(missing_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     # A running interpreter may have mapped the old file, so the new one replaces it by a rename.
     fresh = out / f"{library}.{os.getpid()}.new"
@@ -118,7 +120,7 @@ def digest(target: str, mode: str) -> str:
     compiler()  # A missing compiler is an error that says how to install it.
     parts = [target, mode, importlib.metadata.version("ziglang")]
     parts += [os.environ.get("TOKENMILL_KEEP_NAMES", "")]
-    for path in sorted([*CORE.rglob("*.zig"), *CORE.rglob("*.bin"), Path(__file__)]):
+    for path in sorted([*CORE.rglob("*.zig"), *CORE.rglob("*.bin"), Path(__file__).resolve()]):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{path.relative_to(CORE).as_posix()} {content}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

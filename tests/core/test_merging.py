@@ -3,11 +3,13 @@
 Tests of training/merging.py.
 """
 
+import contextlib
 import random
 import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -208,6 +210,20 @@ def test_an_exception_of_progress_ends_the_run():
         merging.run()
 
 
+@contextlib.contextmanager
+def interrupted(seconds: float) -> Iterator[None]:
+    """Raise KeyboardInterrupt inside after a time, and expect it."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+            time.sleep(seconds + 1)  # a fast machine has finished
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_interrupt_ends_a_run():
     rng = np.random.default_rng(0)
     words = {bytes(rng.integers(97, 123, 12, np.uint8)): 1 for _ in range(100_000)}
@@ -220,10 +236,8 @@ def test_interrupt_ends_a_run():
         threads=2,
     )
     merging.add(inventory(words))
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(0.3):
         merging.run()
     assert time.monotonic() - start < 10
 
@@ -234,12 +248,9 @@ def test_interrupt_ends_a_run_with_uneven_threads():
         merging = of_bytes(ids_end=1 << 18, threads=2)
         for entry in words.items():
             merging.add(inventory(dict([entry])))
-        signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
         start = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(0.3):
             merging.run()
-            time.sleep(1)
         assert time.monotonic() - start < 5
 
 
