@@ -43,6 +43,8 @@ test {
     _ = encode.batch;
     _ = encode.encoder;
     _ = encode.tokenizer;
+    _ = @import("encode/narrow.zig");
+    _ = @import("encode/ragged.zig");
     _ = @import("encode/reference.zig");
     _ = bundle;
     _ = @import("fuzz.zig");

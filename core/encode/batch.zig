@@ -20,12 +20,14 @@ const Tokenizer = @import("tokenizer.zig").Tokenizer;
 
 pub const job_bytes_max = &jobs_.job_bytes_max;
 pub const reserve = joined_.reserve;
+pub const Ragged = @import("ragged.zig").Ragged;
 
-pub const Ragged = struct {
-    ids: []u32,
-    /// The ids of text i are `ids[offsets[i]..offsets[i + 1]]`.
-    offsets: []i64,
-};
+/// A shorter text is encoded by the calling thread alone.
+const long_text_len = 1 << 20;
+
+pub fn isForThreads(text: []const u8, threads: usize) bool {
+    return text.len >= long_text_len and threads > 1;
+}
 
 pub const Documents = struct {
     ids: union(enum) { wide: []u32, narrow: []u16 },

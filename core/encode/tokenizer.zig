@@ -142,6 +142,13 @@ pub const Tokenizer = struct {
         self.preprocessor.deinit(gpa);
     }
 
+    /// Returns one past the largest id, also of added tokens.
+    pub fn idsEnd(self: *const Tokenizer) u64 {
+        const added = self.preprocessor.ids;
+        const added_end = if (added.len == 0) 0 else @as(u64, std.mem.max(u32, added)) + 1;
+        return @max(self.vocabulary.publicEnd(), added_end);
+    }
+
     /// Returns the bytes of an id. The bytes of a special token are its text.
     pub fn idBytes(self: *const Tokenizer, id: u32) ?[]const u8 {
         if (self.vocabulary.rankOf(id)) |rank| {

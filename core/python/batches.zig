@@ -6,6 +6,7 @@ const arguments = @import("arguments.zig");
 const batch_ = @import("../encode/batch.zig");
 const merge = @import("../merge.zig");
 const object_ = @import("object.zig");
+const ragged_ = @import("../encode/ragged.zig");
 const results = @import("results.zig");
 const tokenizer = @import("tokenizer.zig");
 const Allowed = tokenizer.Allowed;
@@ -132,30 +133,9 @@ pub fn join(call: Call, args: struct { ids: *Object, offsets: *Object }) Error!R
     defer gpa.free(ids_buffers);
     const offsets_buffers = try buffersOf(.i64, call, args.offsets);
     defer gpa.free(offsets_buffers);
-    var ids_len: usize = 0;
-    var texts: usize = 0;
-    const are_pairs = ids_buffers.len == offsets_buffers.len;
-    if (!are_pairs) return call.fail(.value, "join expects as many ids as offsets", .{});
-    for (ids_buffers, offsets_buffers) |numbers, offsets| {
-        if (offsets.len == 0) return call.fail(.value, "join expects offsets from 0", .{});
-        ids_len += numbers.len;
-        texts += offsets.len - 1;
-    }
-    const all_ids = try gpa.alloc(u32, ids_len);
-    errdefer gpa.free(all_ids);
-    const all_offsets = try gpa.alloc(i64, texts + 1);
-    all_offsets[0] = 0;
-    var text: usize = 0;
-    var start: usize = 0;
-    for (ids_buffers, offsets_buffers) |numbers, offsets| {
-        @memcpy(all_ids[start..][0..numbers.len], numbers);
-        for (offsets[1..]) |offset| {
-            text += 1;
-            all_offsets[text] = @as(i64, @intCast(start)) +% offset;
-        }
-        start += numbers.len;
-    }
-    return .{ all_ids, all_offsets };
+    const joined = ragged_.join(gpa, ids_buffers, offsets_buffers) catch |failure|
+        return call.raise(ragged_.failureOf(failure));
+    return .{ joined.ids, joined.offsets };
 }
 
 /// Returns the numbers of a list of buffers, which the list keeps alive while the GIL is held.

@@ -10,6 +10,7 @@ const batch_ = @import("../encode/batch.zig");
 const batches = @import("batches.zig");
 const lists = @import("lists.zig");
 const merge = @import("../merge.zig");
+const narrow = @import("../encode/narrow.zig");
 const object_ = @import("object.zig");
 const offsets = @import("../offsets.zig");
 const parallel = @import("../offsets/parallel.zig");
@@ -32,13 +33,11 @@ const Unlocked = object_.Unlocked;
 
 const gpa = object_.gpa;
 const hot = object_.hot;
+const isForThreads = batch_.isForThreads;
 const method = object_.method;
 
 /// The ids of texts up to this length are collected on the stack.
 const short_text_len = 2048;
-
-/// A shorter text is encoded by the calling thread alone.
-const long_text_len = 1 << 20;
 
 /// The value of a Core: an immutable tokenizer.
 pub const Core = struct {
@@ -47,8 +46,6 @@ pub const Core = struct {
     tokenizer: Tokenizer,
     /// Python's ints of its ids.
     ints: lists.Ints,
-    /// One past the largest id, also of added tokens.
-    ids_end: u64,
 
     /// Takes ownership of `tokenizer`, which is freed if the call fails.
     pub fn init(tokenizer: Tokenizer) Error!Core {
@@ -58,10 +55,7 @@ pub const Core = struct {
             moved.deinit(gpa);
             return failure;
         };
-        const added = &moved.preprocessor.ids;
-        const added_end = if (added.len == 0) 0 else @as(u64, std.mem.max(u32, added.*)) + 1;
-        const ids_end = @max(vocabulary.publicEnd(), added_end);
-        return .{ .tokenizer = moved, .ints = ints, .ids_end = ids_end };
+        return .{ .tokenizer = moved, .ints = ints };
     }
 
     pub fn deinit(self: *Core) void {
@@ -150,40 +144,13 @@ fn encodeBuffer(call: Call, self: *Core, args: struct {
     if (args.narrow) try checkNarrow(call, self, &.{}, &.{});
     const numbers = try encodeText(call, self, args.text.bytes, allowed, args.threads, true);
     if (!args.narrow) return Buffer.create(call.state(), numbers);
-    return Buffer.create(call.state(), try narrowed(numbers));
-}
-
-/// Converts ids to half their size, in place, and takes ownership of them: a second list of the
-/// same length would cost more than half of the encoding. Each id is read before its memory is
-/// overwritten.
-fn narrowed(numbers: []u32) Error![]u16 {
-    const halves: [*]u16 = @ptrCast(numbers.ptr);
-    const lanes = 16;
-    var index: usize = 0;
-    // Vectorized by hand, since the compiler cannot vectorize aliased memory.
-    while (index + lanes <= numbers.len) : (index += lanes) {
-        const some: @Vector(lanes, u32) = numbers[index..][0..lanes].*;
-        halves[index..][0..lanes].* = @as(@Vector(lanes, u16), @truncate(some));
-    }
-    while (index < numbers.len) : (index += 1) halves[index] = @truncate(numbers[index]);
-    const kept = (numbers.len + 1) / 2;
-    errdefer gpa.free(numbers);
-    const rest = try gpa.realloc(numbers, kept);
-    return @as([*]u16, @ptrCast(rest.ptr))[0..numbers.len];
+    return Buffer.create(call.state(), try narrow.narrowed(gpa, numbers));
 }
 
 /// Raises an exception unless all ids fit in 16 bits.
 pub fn checkNarrow(call: Call, core: *Core, before: []const u32, after: []const u32) Error!void {
-    var end = core.ids_end;
-    for ([_][]const u32{ before, after }) |numbers| {
-        for (numbers) |number| end = @max(end, @as(u64, number) + 1);
-    }
-    if (end <= 1 << 16) return;
-    return call.fail(.value, "id {d} does not fit into 16 bits", .{end - 1});
-}
-
-fn isForThreads(text: []const u8, threads: Threads) bool {
-    return text.len >= long_text_len and threads.value > 1;
+    const end = core.tokenizer.idsEnd();
+    if (narrow.failureOf(end, &.{ before, after })) |failure| return call.raise(failure);
 }
 
 /// Returns the ids of one text, owned by the caller.
@@ -195,7 +162,7 @@ fn encodeText(
     threads: Threads,
     is_public: bool,
 ) Error![]u32 {
-    if (isForThreads(text, threads)) {
+    if (isForThreads(text, threads.value)) {
         const ragged = try run(.encode, call, core, &.{text}, allowed, threads, is_public);
         gpa.free(ragged.offsets);
         return ragged.ids;
@@ -217,7 +184,7 @@ fn count(call: Call, self: *Core, args: struct {
     try self.allowRepeating(call, "count");
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
-    if (isForThreads(text, args.threads)) {
+    if (isForThreads(text, args.threads.value)) {
         const counts = try run(.count, call, self, &.{text}, allowed, args.threads, true);
         defer gpa.free(counts);
         return @intCast(counts[0]);
@@ -323,7 +290,7 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
     try checkLength(call, text);
-    if (isForThreads(text, args.threads) and parallel.hasContiguousTokens(&self.tokenizer)) {
+    if (isForThreads(text, args.threads.value) and parallel.hasContiguousTokens(&self.tokenizer)) {
         const numbers = try encodeText(call, self, text, allowed, args.threads, false);
         errdefer gpa.free(numbers);
         const counted = if (countsCharacters(&args.text)) text else null;
