@@ -113,3 +113,27 @@ test "token table: hashes of all one- and two-byte strings differ" {
         }
     }
 }
+
+test "token table: names that share a slot with one seed do not with another" {
+    // With 2^12 slots, one pair in 4096 shares a slot by chance.
+    const count = 1 << 12;
+    var name: [8]u8 = undefined;
+    var slots: [2][count]u64 = undefined;
+    for ([_]u64{ 0x243f6a8885a308d3, 0x13198a2e03707344 }, &slots) |seed, *found| {
+        for (found, 0..) |*slot, number| {
+            std.mem.writeInt(u64, &name, number, .little);
+            slot.* = hashBytes(seed, &name) >> (64 - 12);
+        }
+    }
+    var shared: usize = 0;
+    var both: usize = 0;
+    for (0..count) |a| {
+        for (a + 1..count) |b| {
+            if (slots[0][a] != slots[0][b]) continue;
+            shared += 1;
+            both += @intFromBool(slots[1][a] == slots[1][b]);
+        }
+    }
+    try std.testing.expect(shared > count / 4);
+    try std.testing.expect(both * 100 < shared);
+}
