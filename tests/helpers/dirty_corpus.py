@@ -2,9 +2,9 @@
 
 The files: JSON lines, plain and compressed, in three subfolders with equal names; Parquet; texts
 with spaces and umlauts in their names; JSON lines without a suffix, as Spark writes them; files
-with other fields; a truncated gzip file; an empty file; files that are not text; links, one of
-them dead; one document without a space. The documents are texts of the Universal Declaration of
-Human Rights and source files, with changed words. Of 1,000 records about 4 are dirty.
+with other fields; a truncated gzip file; an empty file; files that a run skips; one document
+without a space. The documents are texts of the Universal Declaration of Human Rights and source
+files, with changed words. Of 1,000 records about 4 are dirty.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ import zstandard
 
 DATA = Path(__file__).parents[1] / "data"
 CHARACTERS_MAX = 4000
-# Shares of the records that are dirty, and what a run says about them.
+# Kinds of dirt: the share of the records that have it, and how a line gets it.
 DIRT: dict[str, tuple[float, Callable[[bytes], bytes]]] = {
-    "is not JSON": (0.001, lambda line: line[: len(line) // 2]),
+    "is not JSON": (0.001, lambda line: line[: len(line) // 2].decode("utf-8", "ignore").encode()),
     "has null in the field": (0.001, lambda line: b'{"text": null}'),
     "has no field": (0.001, lambda line: b'{"body": "elsewhere"}'),
-    "is not UTF-8": (0.0005, lambda line: line[:-2] + b'\xff"}'),
+    "is not UTF-8": (0.0005, lambda line: line.replace(b': "', b': "\xff', 1)),
     "is not a JSON object": (0.0002, lambda line: b"[1, 2]"),
 }
 
 
 @dataclass
 class Truth:
-    """What one file contains: good documents, a digest of their texts, and bad records."""
+    """The contents of one file: good documents, bad records, and a digest of the good texts."""
 
     documents: int = 0
     bad: dict[str, int] = field(default_factory=dict)
@@ -49,17 +49,13 @@ class Truth:
 
 @dataclass
 class Corpus:
-    """A folder, the truth by the name of each file, and the fields of those with other ones."""
+    """A folder, the truth about each file, the fields of all files, and the skipped files."""
 
     folder: Path
     truth: dict[str, Truth] = field(default_factory=dict)
     fields: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     cut: str = ""  # the truncated file
-
-    @property
-    def documents(self) -> int:
-        return sum(found.documents for found in self.truth.values())
 
 
 def digest_of(texts: Iterable[bytes]) -> str:
@@ -89,7 +85,7 @@ def make(folder: Path, size: int, seed: int = 0) -> Corpus:
     for number in range(2):
         write_table(corpus, f"rows-{number}.parquet", source, share)
     for name in ("zwei Wörter.txt", "c/a b.txt"):
-        text = source.take(share)[0]
+        text = next(filter(None, source.take(share)))
         (folder / name).write_text(text, encoding="utf-8", newline="")
         corpus.truth[name] = Truth.of([text])
     (folder / "empty.jsonl").touch()
@@ -184,7 +180,7 @@ def write_cut(corpus: Corpus, path: str, source: Documents, size: int) -> None:
 
 
 def write_others(corpus: Corpus) -> None:
-    """Write files that a run skips: not text, or hidden; and links."""
+    """Write files that a run skips."""
     (corpus.folder / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     (corpus.folder / "backup.zip").write_bytes(b"PK\x03\x04" + bytes(100))
     (corpus.folder / "notes").write_text("A text without a suffix.\n")

@@ -32,8 +32,8 @@ MEGABYTES = variable("TOKENMILL_TRIAL_MB", 4, 1, 10**6)
 TOKENIZER = "o200k_base"
 TASKS = 32
 SECONDS_MAX = 120 + MEGABYTES
-# Rejected records: exit code 3. The corpus always has some.
-DONE = 3
+# The exit code of a complete run with rejected records. The corpus always has some.
+REJECTED = 3
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def undisturbed(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     done = run(*arguments(corpus, out))
-    assert done.returncode == DONE, done.stderr
+    assert done.returncode == REJECTED, done.stderr
     return out
 
 
@@ -160,10 +160,10 @@ def test_decoded_documents_are_those_of_the_files(corpus, undisturbed):
 
 
 def test_threads_and_repeated_runs_give_the_same_folder(corpus, undisturbed, tmp_path):
-    assert run(*arguments(corpus, tmp_path / "out", "--threads", "1")).returncode == DONE
+    assert run(*arguments(corpus, tmp_path / "out", "--threads", "1")).returncode == REJECTED
     assert same(tmp_path / "out", undisturbed)
     again = run(*arguments(corpus, tmp_path / "out"))
-    assert again.returncode == DONE
+    assert again.returncode == REJECTED
     assert same(tmp_path / "out", undisturbed)
 
 
@@ -171,9 +171,9 @@ def test_ranks_give_the_folder_of_one_run(corpus, undisturbed, tmp_path):
     for rank in range(4):
         more = ("--rank", str(rank), "--world-size", "4")
         done = run(*arguments(corpus, tmp_path / "out", *more))
-        assert done.returncode in (0, DONE) and "finalize" in done.stdout, done.stderr
+        assert done.returncode in (0, REJECTED) and "finalize" in done.stdout, done.stderr
     done = run("finalize", tmp_path / "out")
-    assert done.returncode == DONE, done.stderr
+    assert done.returncode == REJECTED, done.stderr
     assert same(tmp_path / "out", undisturbed)
 
 
@@ -184,7 +184,7 @@ def test_ranks_give_the_folder_of_one_run(corpus, undisturbed, tmp_path):
 SIGNALS: dict[str, tuple[int, str, int, str]] = {
     "kill -9 of the command": (signal.SIGKILL, "group", -signal.SIGKILL, ""),
     "kill -9 of the first process alone": (signal.SIGKILL, "command", -signal.SIGKILL, ""),
-    "kill -9 of a worker": (signal.SIGKILL, "worker", DONE, "signal 9"),
+    "kill -9 of a worker": (signal.SIGKILL, "worker", REJECTED, "signal 9"),
     "Ctrl-C": (signal.SIGINT, "group", 130, "same command"),
     "SIGTERM": (signal.SIGTERM, "command", 143, "same command"),
 }
@@ -214,7 +214,7 @@ def test_a_run_that_gets_a_signal_resumes(
         while Path(f"/proc/{worker}/cmdline").exists() and time.monotonic() < ends:
             time.sleep(0.01)
         assert not Path(f"/proc/{worker}/cmdline").exists(), "a worker is still there"
-    assert run(*arguments(corpus, out)).returncode == DONE
+    assert run(*arguments(corpus, out)).returncode == REJECTED
     assert same(out, undisturbed)
 
 
@@ -225,7 +225,7 @@ def test_a_run_that_is_paused_goes_on(corpus, undisturbed, tmp_path):
     time.sleep(1)
     os.kill(process.pid, signal.SIGCONT)
     _, errors = process.communicate(timeout=SECONDS_MAX)
-    assert process.returncode == DONE, errors
+    assert process.returncode == REJECTED, errors
     assert same(tmp_path / "out", undisturbed)
 
 
@@ -239,7 +239,7 @@ def test_a_full_disk_has_exit_code_1_and_the_run_resumes(corpus, undisturbed, tm
     done = run(*arguments(corpus, tmp_path / "out"), preexec_fn=limit)
     assert done.returncode == 1, done.stderr
     assert "same command" in done.stderr and "Traceback" not in done.stderr
-    assert run(*arguments(corpus, tmp_path / "out")).returncode == DONE
+    assert run(*arguments(corpus, tmp_path / "out")).returncode == REJECTED
     assert same(tmp_path / "out", undisturbed)
 
 
@@ -256,7 +256,7 @@ def test_inputs_that_were_touched_are_accepted(corpus, undisturbed, tmp_path):
         done = run(*arguments(corpus, out))
     finally:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert done.returncode == DONE, done.stderr
+    assert done.returncode == REJECTED, done.stderr
     assert same(out, undisturbed)
 
 
@@ -272,7 +272,7 @@ def test_damaged_shards_are_found_and_made_again(corpus, undisturbed, tmp_path):
     assert done.returncode == 4
     assert flipped.name in done.stdout + done.stderr and gone.name in done.stdout + done.stderr
     flipped.unlink()
-    assert run(*arguments(corpus, out)).returncode == DONE
+    assert run(*arguments(corpus, out)).returncode == REJECTED
     assert same(out, undisturbed)
     assert run("verify", out).returncode == 0
 
