@@ -1,6 +1,6 @@
 """A corpus → ids on the disk, by tokenmill and by others → bench/results/corpus.json and a table.
 
-    corpus.py                     200 MB of text: about 15 minutes on two cores
+    corpus.py                     200 MB of text: about 6 minutes on two cores
     corpus.py --text 10MB         less text
     corpus.py --render            only renders the measured results
 

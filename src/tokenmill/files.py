@@ -1,9 +1,10 @@
-"""Bytes → complete files: a crash leaves the old file or the new one."""
+"""Bytes → complete files: a crash leaves the old file or the new one. And names without links."""
 
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -99,9 +100,13 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def real_name(name: str, real_folder: Callable[[str], str]) -> str:
-    """The path of a file without links. Most files of a run share the `real_folder` of others."""
-    if os.path.islink(name):  # noqa: PTH114 (faster)
-        return os.path.realpath(name)
-    folder, base = os.path.split(name)
-    return os.path.join(real_folder(folder), base)  # noqa: PTH118
+def name_resolver() -> Callable[[str], str]:
+    """A function that returns the name of a file without links. It resolves each folder once."""
+    real_folder = cache(os.path.realpath)
+
+    def resolve(name: str) -> str:
+        file = os.path.realpath(name) if os.path.islink(name) else name  # noqa: PTH114 (faster)
+        folder, base = os.path.split(file)
+        return os.path.join(real_folder(folder), base)  # noqa: PTH118 (faster)
+
+    return resolve

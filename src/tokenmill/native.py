@@ -34,7 +34,6 @@ def cache_limit(bytes: int | None = None) -> int:
     The limit is 64 MB by default and 0 turns caches off. More memory helps texts with many
     different words. Ids do not depend on it. A tokenizer has one cache, which all threads share.
     A cache that is larger than a new limit is freed after the calls that use it have ended.
-    A negative limit is an OptionError.
 
     Examples:
         >>> cache_limit()

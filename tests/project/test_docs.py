@@ -29,7 +29,7 @@ README = (ROOT / "README.md").read_text()
 # A page whose blocks are run by the tests that have the engines, in tests/with_engines.
 GUIDE = ROOT / "docs" / "engines.md"
 # Pages that need torch and training programs: tests/with_readers runs them.
-PYTORCH = [
+IN_READERS = [
     ROOT / "docs" / name for name in ("pytorch.md", "pytorch-resume.md", "training-programs.md")
 ]
 # The pages of the site.
@@ -75,7 +75,9 @@ def left_out(page: str, blocks: list[Block]) -> list[str]:
     return numbers
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if ROOT / page not in (GUIDE, *PYTORCH)])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if ROOT / page not in (GUIDE, *IN_READERS)]
+)
 def test_every_block_runs_with_its_documented_output(page, tmp_path, monkeypatch):
     blocks = blocks_of((ROOT / page).read_text())
     monkeypatch.chdir(tmp_path)

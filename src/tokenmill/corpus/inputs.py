@@ -27,7 +27,7 @@ from tokenmill.corpus.documents import STDIN, Source, raise_system_error
 from tokenmill.corpus.options import INPUT_FORMATS, READERS, TABLES
 from tokenmill.corpus.streams import COMPRESSIONS
 from tokenmill.errors import InputError, InputWarning, MissingInputError, OptionError
-from tokenmill.files import real_name
+from tokenmill.files import name_resolver
 
 COUNTS = "counts"
 # A folder with these files is an output of `tokenize`.
@@ -145,7 +145,7 @@ def format_of(name: str) -> tuple[str | None, str | None]:
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 (faster)
     compression = COMPRESSIONS.get(suffix)
     if compression:
-        suffix = os.path.splitext(stem)[1]  # noqa: PTH122
+        suffix = os.path.splitext(stem)[1]  # noqa: PTH122 (faster)
     return COUNTS if suffix == ".tmc" else _SUFFIXES.get(suffix), compression
 
 
@@ -357,19 +357,19 @@ def _walk(folder: str, is_input: Callable[[str, bool], bool]) -> list[str]:
             seen.add(real)
             path = Path(place)
             starts += [str(path / name) for name in folders if (path / name).is_symlink()]
-            prefix = os.path.join("" if path == Path() else path, "")  # noqa: PTH118 (keeps "")
+            prefix = os.path.join("" if path == Path() else path, "")  # noqa: PTH118 (to end in /)
             found += [((*path.parts, name), prefix + name) for name in files]
     return [name for _, name in sorted(found) if is_input(name, True)]
 
 
 def _refuse_duplicates(sources: list[Source]) -> None:
     seen: dict[str, str] = {}
-    real_folder = cache(os.path.realpath)
+    real_name = name_resolver()
     for source in sources:
         if source.given is not None:
             continue
         is_local = source.name != STDIN and not object_store.is_address(source.name)
-        path = real_name(source.name, real_folder) if is_local else source.name
+        path = real_name(source.name) if is_local else source.name
         if path in seen:
             names = (source.name, seen[path])
             links = [name for name in names if is_local and Path(name).is_symlink()]

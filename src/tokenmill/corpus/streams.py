@@ -26,7 +26,7 @@ _MAGIC = {
     # After the size, a block starts, or an empty file ends.
     **{b"BZh%d%b" % (n, next_): "bz2" for n in range(10) for next_ in (b"1AY&SY", b"\x17rE8P\x90")},
 }
-_FIRST_BYTES = tuple({magic[:1] for magic in _MAGIC})
+_MAGIC_STARTS = tuple({magic[:1] for magic in _MAGIC})
 _PREFIXES = {start[:n] for start in (*_MAGIC, codecs.BOM_UTF8) for n in range(len(start))}
 
 _CHUNK_BYTES = 1 << 16
@@ -36,7 +36,7 @@ _OUTPUT_BYTES = 4 << 20
 
 def compression_of(start: bytes) -> str | None:
     """The compression of a file with these first bytes."""
-    if not start.startswith(_FIRST_BYTES):
+    if not start.startswith(_MAGIC_STARTS):
         return None
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 

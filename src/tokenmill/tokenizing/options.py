@@ -135,15 +135,9 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
     task_bytes: Annotated[int, amount(
         64 << 20, "input bytes per task; each task starts a new shard", group="run"
     )]  # fmt: skip
-    rank: Annotated[
-        int | None,
-        number(
-            None,
-            "number of this process, from 0; several processes write one output",
-            0,
-            **_MACHINES,
-        ),
-    ]
+    rank: Annotated[int | None, number(
+        None, "number of this process, from 0; several processes write one output", 0, **_MACHINES
+    )]  # fmt: skip
     world_size: Annotated[int | None, number(None, "number of all these processes", **_MACHINES)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -29,7 +29,7 @@ from tokenmill.corpus import (
 )
 from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
-from tokenmill.files import real_name
+from tokenmill.files import name_resolver
 from tokenmill.options import describe, resolve
 from tokenmill.progress import Progress, Report, Tracker
 from tokenmill.ray_cluster import RAY
@@ -190,7 +190,9 @@ class _Run:
         refuse_too_many(now.quarantined, self.options["max_errors"], records)
 
     def _settings(self, names: list[str]) -> Settings:
-        threads = self.options["threads"] or self.plan.useful_threads(cpu_count())
+        # The tasks of Ray are processes, each with a Python of its own.
+        cores, is_ray = cpu_count(), self.options["engine"] == RAY
+        threads = self.options["threads"] or (cores if is_ray else self.plan.useful_threads(cores))
         name = self.output.name
         if isinstance(self.output, LocalOutput):
             name = str(self.output.folder.resolve())
@@ -432,11 +434,9 @@ def _outside(output: Output) -> Callable[[str], bool]:
     if isinstance(output, StoreOutput):
         prefix = object_store.whole_name(output.name) + "/"
         return lambda name: not name.startswith(prefix)
-    inside = os.path.join(os.path.realpath(output.name), "")  # noqa: PTH118
-    real_folder = cache(os.path.realpath)
-    return lambda name: (
-        object_store.is_address(name) or not real_name(name, real_folder).startswith(inside)
-    )
+    inside = os.path.join(os.path.realpath(output.name), "")  # noqa: PTH118 (to end in /)
+    real_name = name_resolver()
+    return lambda name: object_store.is_address(name) or not real_name(name).startswith(inside)
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:
