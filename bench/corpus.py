@@ -38,7 +38,7 @@ from markdown import number, table, write_block
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "corpus.json"
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGE = HERE.parent / "docs" / "scaling.md"
 SECONDS_MAX = 3600
 SAMPLE_SECONDS = 0.1
 # (ours, theirs, figure, factor): this figure of ours is at most `factor` times that of theirs.

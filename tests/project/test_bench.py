@@ -188,14 +188,14 @@ def test_real_documents_alone_are_shown_but_not_counted():
 
 
 def test_documents_show_the_measured_results(tmp_path, monkeypatch):
-    paths = {name: tmp_path / Path(name).name for name in ("README.md", "docs/performance.md")}
-    paths |= {name: tmp_path / Path(name).name for name in ("bench/LOG.md",)}
+    names = ("README.md", "docs/performance.md", "bench/LOG.md", "docs/scaling.md")
+    paths = {name: tmp_path / Path(name).name for name in names}
     for name, copy in paths.items():
         copy.write_text((ROOT / name).read_text("utf-8"), "utf-8")
-    readme, page, log = map(str, paths.values())
+    readme, page, log, runs = map(str, paths.values())
     out = str(tmp_path / "encode.md")
     shutil.copy(ROOT / "bench/results/training.json", tmp_path)
-    monkeypatch.setattr(corpus_bench, "PAGE", Path(page))
+    monkeypatch.setattr(corpus_bench, "PAGE", Path(runs))
     for module, arguments in (
         (render, ["--readme", readme, "--page", page, "--log", log, "--out", out]),
         (
