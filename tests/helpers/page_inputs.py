@@ -103,6 +103,7 @@ MAKERS: dict[str, Callable[[], None]] = {
     "README.md": readme,
     "docs/cli.md": command_line,
     "docs/corpus.md": corpus,
+    "docs/split.md": corpus,
     "docs/load.md": load,
     "docs/migrate-sentencepiece.md": migrate_sentencepiece,
     "docs/migrate-transformers.md": migrate_transformers,

@@ -30,7 +30,8 @@ README = (ROOT / "README.md").read_text()
 GUIDE = ROOT / "docs" / "engines.md"
 # Pages that need torch and training programs: tests/with_readers runs them.
 IN_READERS = [
-    ROOT / "docs" / name for name in ("pytorch.md", "pytorch-resume.md", "training-programs.md")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("pytorch", "pytorch-resume", "training-megatron", "training-programs")
 ]
 # The pages of the site.
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]

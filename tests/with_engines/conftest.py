@@ -71,7 +71,7 @@ def run_guide(corpus: pa.Table) -> Callable[[str], None]:
         tokenmill.count_pretokens("corpus.parquet", "expected.tmc", pattern="cl100k")
         assert Path("counts.tmc").read_bytes() == Path("expected.tmc").read_bytes()
         names: dict[str, Any] = {}
-        exec(snippet("Then"), names)
+        exec(snippet("Train from the counts"), names)
         assert names["tokenizer"].vocab_size == 300
 
     return run

@@ -193,7 +193,8 @@ def test_llmc_reads_its_own(spec: Spec, tmp_path: Path) -> None:
     assert tokens.tolist() == [id for document in documents for id in document]
 
 
-def test_the_page_of_training_programs_runs(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("page", ["training-megatron.md", "training-programs.md"])
+def test_a_page_of_training_programs_runs(page: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     bin_folder = Path(sys.executable).parent
     command = tmp_path / "bin" / "tokenmill"
@@ -202,7 +203,7 @@ def test_the_page_of_training_programs_runs(tmp_path: Path, monkeypatch) -> None
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(Path(tokenmill.__file__).parents[1]))
-    run_page(Path(__file__).parents[2] / "docs" / "training-programs.md")
+    run_page(Path(__file__).parents[2] / "docs" / page)
 
 
 def test_numpy_and_pyarrow_read_their_own(tmp_path: Path) -> None:
