@@ -147,17 +147,20 @@ def separator(value: Any) -> bytes:
 def allowed_specials(
     choice: Any, names: Collection[str], always: Collection[str] = ()
 ) -> bytes | None:
-    """Return one byte per added token in the core's order; None if no special token is allowed.
+    """Return one byte per added token in the core's order; None for the core's default choice.
 
-    `names` are the texts of the special tokens, `always` those of the other added tokens.
+    `names` are the texts of the special tokens, `always` those of the other added tokens. The
+    default is that only the others are found.
     """
     if choice is True:
         return b"\x01" * (len(names) + len(always)) or None
     if choice is False:
         return None
+    if isinstance(choice, str) and choice == "none":
+        return bytes(len(names) + len(always)) if always else None
     if isinstance(choice, str | bytes) or not isinstance(choice, Collection):
         raise TypeError(
-            "allowed_special must be False, True or a set of special tokens, not "
+            'allowed_special must be False, True, "none" or a set of special tokens, not '
             f"{_describe(choice)}; for one special token pass {{'<|endoftext|>'}}"
         )
     for name in choice:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -19,7 +19,7 @@ from tokenmill.native import _native
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer import Tokenizer
+    from tokenmill.tokenizer import SpecialsChoice, Tokenizer
 
 Kind = TypeVar("Kind", str, bytes)
 
@@ -47,12 +47,14 @@ class Session(Generic[Kind]):
     __slots__ = ("_core", "_high", "_is_str", "_specials", "_tokenizer")
 
     def __init__(
-        self, tokenizer: Tokenizer, text: object, allowed_special: bool | Collection[str] = False
+        self, tokenizer: Tokenizer, text: object, allowed_special: SpecialsChoice = False
     ) -> None:
         allowed = tokenizer._allowed(allowed_special)
         self._tokenizer = tokenizer
-        self._specials = (
-            allowed_special if isinstance(allowed_special, bool) else frozenset(allowed_special)
+        self._specials: SpecialsChoice = (
+            allowed_special
+            if isinstance(allowed_special, bool | str)
+            else frozenset(allowed_special)
         )
         self._core: _native.Session = tokenizer._core.session(allowed)
         self._is_str = isinstance(text, str)

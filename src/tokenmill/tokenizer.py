@@ -32,7 +32,7 @@ Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
 Result = TypeVar("Result")
-SpecialsChoice: TypeAlias = bool | Collection[str]
+SpecialsChoice: TypeAlias = bool | Literal["none"] | Collection[str]
 
 # Embedded vocabularies in use, by name and special tokens. A second tokenizer shares the native
 # tokenizer of the first, which takes megabytes (11 MB for o200k_base).
@@ -102,7 +102,9 @@ class Tokenizer:
 
     A text is a str or a bytes-like object, which may contain invalid UTF-8. `allowed_special` is
     the special tokens that are found in a text: False for none, True for all, or a set of their
-    texts. The others are encoded as ordinary text. An unknown one is an UnknownTokenError.
+    texts. The others are encoded as ordinary text. An unknown one is an UnknownTokenError. Added
+    tokens that are not special are found, as in the original library, except with "none": then no
+    added token is found, as in `encode_ordinary`.
     `threads` is the number of threads. None uses all CPUs for long texts and large batches. A
     wrong type is a TypeError and a wrong value an OptionError, which is a ValueError.
 
@@ -227,6 +229,19 @@ class Tokenizer:
             return self._core.encode(text, allowed)
         except (ValueError, TypeError, BufferError) as error:
             return self._core.encode(arguments.repair(text, error), allowed)
+
+    def encode_ordinary(self, text: Text) -> list[int]:
+        """Return the ids of a text in which no added token is found, special or not.
+
+        It is for text from users, tools and documents. `allowed_special="none"` gives the same ids
+        in every method. An id of an added token appears only if merges of the vocabulary produce
+        the same id.
+
+        Examples:
+            >>> Tokenizer.load("gpt2").encode_ordinary("hi<|endoftext|>")
+            [5303, 27, 91, 437, 1659, 5239, 91, 29]
+        """
+        return self.encode(text, allowed_special="none")
 
     @overload
     def encode_array(
