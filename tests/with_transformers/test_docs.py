@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 import small
 
 from tokenmill.compat.transformers import unpatch
@@ -11,14 +12,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "helpers"))
 
 from run_page import blocks_of, run_python
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "migrate-transformers.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_block_about_transformers_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["migrate-transformers.md", "serving.md"])
+def test_block_about_transformers_runs(name, tmp_path, monkeypatch):
+    page = DOCS / name
     small.folder("gpt2", tmp_path / "gpt2-folder")
     monkeypatch.chdir(tmp_path)
-    (block,) = [b for b in blocks_of(PAGE.read_text()) if "from transformers" in b.text]
+    (block,) = [b for b in blocks_of(page.read_text()) if "from transformers" in b.text]
     try:
-        run_python(block, PAGE, {})
+        run_python(block, page, {})
     finally:
         unpatch()

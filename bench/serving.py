@@ -1,0 +1,225 @@
+"""Patched transformers → milliseconds of each call, in new processes that take turns.
+
+    serving.py TOKENIZER TEXT [--rounds 7] [--systems transformers,tokenmill] [--write]
+
+TOKENIZER is a tokenizer.json of Qwen, also with .xz. TEXT is a text file or .jsonl, also with .xz.
+Every system loads one folder with `AutoTokenizer` and gets the same calls. A system with other
+results than transformers alone gets no time. The best of the rounds counts. `--write` puts the
+table into docs/serving.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import lzma
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# isort: split
+import markdown
+
+ROOT = Path(__file__).resolve().parent.parent
+CHARACTERS = 176_000
+# Job → its row in the table.
+JOBS = {
+    "load": "load the folder",
+    "first": "first call, 176,000 characters",
+    "new": "new text of that length",
+    "again": "the same text again",
+    "short": "200 characters",
+    "encode": "200 characters, `encode`",
+    "batch": "64 texts, padded and truncated",
+    "chat": "`apply_chat_template`, 40 messages",
+    "offsets": "offsets of 176,000 characters",
+    "decode": "`decode`, 176,000 characters",
+    "batch_decode": "`batch_decode`, 64 texts",
+}
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n"
+)
+CONFIG = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "eos_token": "<|im_end|>",
+    "pad_token": "<|endoftext|>",
+    "chat_template": CHAT,
+}
+
+
+# ── Systems: a folder → a tokenizer with the interface of transformers ───────────────────────────
+
+
+def load_transformers(folder: str) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def load_fastokens(folder: str) -> Any:
+    import fastokens
+
+    fastokens.patch_transformers()
+    return load_transformers(folder)
+
+
+def load_basetenkenizer(folder: str) -> Any:
+    import basetenkenizer
+
+    basetenkenizer.patch_transformers()
+    return load_transformers(folder)
+
+
+def load_gigatoken(folder: str) -> Any:
+    import gigatoken
+
+    return gigatoken.Tokenizer(load_transformers(folder)).as_hf()
+
+
+def load_tokenmill(folder: str) -> Any:
+    from tokenmill.compat.transformers import patch
+
+    patch()
+    return load_transformers(folder)
+
+
+SYSTEMS: dict[str, Callable[[str], Any]] = {
+    "transformers": load_transformers,
+    "fastokens": load_fastokens,
+    "basetenkenizer": load_basetenkenizer,
+    "gigatoken": load_gigatoken,
+    "tokenmill": load_tokenmill,
+}
+
+
+# ── One process: all jobs of one system ──────────────────────────────────────────────────────────
+
+
+def milliseconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    found = call()
+    return (time.perf_counter() - start) * 1e3, found
+
+
+def median(call: Callable[[], Any], count: int) -> tuple[float, Any]:
+    times = [milliseconds(call)[0] for _ in range(count)]
+    return statistics.median(times), call()
+
+
+def digest(found: Any) -> str:
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def measure(system: str, folder: str) -> dict[str, tuple[float, str]]:
+    """Return the milliseconds of each job, and the digest of its result."""
+    first, new = json.loads((Path(folder) / "texts.json").read_text())
+    __import__("transformers").AutoTokenizer  # noqa: B018, its import is not part of loading
+    texts = [first[place : place + 500] for place in range(0, 64 * 500, 500)]
+    chat = [{"role": "user" if i % 2 else "system", "content": x} for i, x in enumerate(texts[:40])]
+    loading, tokenizer = milliseconds(lambda: SYSTEMS[system](folder))
+    made: dict[str, tuple[float, str]] = {"load": (loading, "")}
+
+    def run(job: str, call: Callable[[], Any], read: Callable[[Any], Any], count: int = 0) -> Any:
+        try:
+            spent, found = median(call, count) if count else milliseconds(call)
+            made[job] = spent, digest(read(found))
+        except Exception as error:  # a system that lacks the call
+            made[job] = 0.0, repr(error)
+            return None
+        return found
+
+    def columns(found: Any) -> list[Any]:
+        return [found["input_ids"], found["attention_mask"]]
+
+    long = run("first", lambda: tokenizer(first), columns)
+    run("new", lambda: tokenizer(new), columns)
+    run("again", lambda: tokenizer(first), columns, 9)
+    run("short", lambda: tokenizer(first[:200]), columns, 999)
+    run("encode", lambda: tokenizer.encode(first[:200]), list, 999)
+    cut = {"padding": True, "truncation": True, "max_length": 100}
+    rows = run("batch", lambda: tokenizer(texts, **cut), columns, 49)["input_ids"]
+    run("chat", lambda: tokenizer.apply_chat_template(chat, tokenize=True), columns, 9)
+    offsets = {"return_offsets_mapping": True}
+    run("offsets", lambda: tokenizer(first, **offsets), lambda x: x["offset_mapping"], 5)
+    run("decode", lambda: tokenizer.decode(long["input_ids"]), str, 9)
+    skip = {"skip_special_tokens": True}
+    run("batch_decode", lambda: tokenizer.batch_decode(rows, **skip), list, 49)
+    return made
+
+
+# ── All processes ────────────────────────────────────────────────────────────────────────────────
+
+
+def read(path: Path) -> bytes:
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
+def make_folder(folder: Path, tokenizer: Path, text: Path) -> None:
+    (folder / "tokenizer.json").write_bytes(read(tokenizer))
+    (folder / "tokenizer_config.json").write_text(json.dumps(CONFIG))
+    whole = read(text).decode()
+    if ".jsonl" in text.name:
+        whole = "\n\n".join(json.loads(line)["text"] for line in whole.splitlines())
+    if len(whole) < 2 * CHARACTERS:
+        raise SystemExit(f"{text} has {len(whole):,} characters, {2 * CHARACTERS:,} are needed")
+    texts = [whole[:CHARACTERS], whole[CHARACTERS : 2 * CHARACTERS]]
+    (folder / "texts.json").write_text(json.dumps(texts))
+
+
+def rounds(systems: list[str], count: int, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {system: [] for system in systems}
+    for _ in range(count):
+        for system in systems:
+            command = [sys.executable, __file__, "--measure", system, str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"{system}: {done.stderr[-2000:]}")
+            found[system].append(json.loads(done.stdout.splitlines()[-1]))
+    return found
+
+
+def cell(found: list[dict[str, Any]], want: dict[str, Any], job: str) -> str:
+    if any(each[job][1] != want[job][1] for each in found):
+        return "no" if found[0][job][0] == 0.0 else "differs"
+    best = min(each[job][0] for each in found)
+    return f"{best:.4f}" if best < 0.1 else markdown.number(best)
+
+
+def table(found: dict[str, list[dict[str, Any]]]) -> str:
+    want = found["transformers"][0]
+    rows = [[row, *(cell(each, want, job) for each in found.values())] for job, row in JOBS.items()]
+    return markdown.table([["ms", *found], *rows])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("tokenizer", type=Path)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--systems", default=",".join(SYSTEMS))
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    systems = given.systems.split(",")
+    if "transformers" not in systems:
+        systems = ["transformers", *systems]
+    with tempfile.TemporaryDirectory() as folder:
+        make_folder(Path(folder), given.tokenizer, given.text)
+        made = table(rounds(systems, given.rounds, Path(folder)))
+    print(made)
+    if given.write:
+        markdown.write_block(ROOT / "docs" / "serving.md", "serving", made)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(*sys.argv[2:])))
+    else:
+        main()
