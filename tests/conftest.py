@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import signal
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -86,10 +87,22 @@ hypothesis.settings.load_profile("tokenmill")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    keep_temporary_files_together(config)
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = SEED
     # Notes to the user, such as that a small text has too few merges; warnings else are errors.
     config.addinivalue_line("filterwarnings", "ignore::tokenmill.TrainingWarning")
+
+
+def keep_temporary_files_together(config: pytest.Config) -> None:
+    """Make one folder for the temporary files of this process and its children, and remove it.
+
+    A process that a test kills leaves its files. pytest's own folders stay where they are.
+    """
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    os.environ["TMPDIR"] = tempfile.tempdir = folder.name
 
 
 _SEED_LINE = (
