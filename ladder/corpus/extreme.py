@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ladder.corpus.encoders import Encoder
 from ladder.corpus.ultra import batches, ids_of
-from tokenmill.cpus import cpu_count
+from tokenmill.arguments import cpu_count
 
 Encode = Callable[[list[str]], bytes]
 

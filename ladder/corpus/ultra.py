@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ladder.corpus.encoders import Encoder
-from tokenmill.cpus import cpu_count
+from tokenmill.arguments import cpu_count
 
 BATCH = 100
 WRITE_BYTES = 1 << 20

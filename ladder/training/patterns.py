@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from ladder.errors import LadderError
 from tokenmill.patterns import unicode
-from tokenmill.patterns.parse import parse
+from tokenmill.patterns.parse import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, parse
 from tokenmill.patterns.schemes import name_of
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence
 from tokenmill.patterns.unicode import CodePoints
 
 _SIGNS = {(0, None): "*", (1, None): "+", (0, 1): "?"}

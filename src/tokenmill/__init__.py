@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tokenmill.errors import TokenmillError
     from tokenmill.inspection import inspect
     from tokenmill.native import cache_limit
-    from tokenmill.ragged import Ragged
-    from tokenmill.tokenizer import Tokenizer
+    from tokenmill.tokenizer import Ragged, Tokenizer
     from tokenmill.tokenizing.merge import merge_shards
     from tokenmill.tokenizing.run import finalize, tokenize
     from tokenmill.tokenizing.verify import verify
@@ -42,7 +41,7 @@ _MODULES = {
     "TokenmillError": "errors",
     "inspect": "inspection",
     "cache_limit": "native",
-    "Ragged": "ragged",
+    "Ragged": "tokenizer",
     "Tokenizer": "tokenizer",
     "finalize": "tokenizing.run",
     "merge_shards": "tokenizing.merge",

@@ -1,6 +1,6 @@
 """Help texts, their examples, completion scripts, JSON output and exit codes.
 
-Tests of cli/app.py, cli/completion.py and cli/output.py.
+Tests of cli/app.py and cli/output.py.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from terminal import COMMAND, environment
 
 import tokenmill
 from tokenmill.cli import app, main
-from tokenmill.cli.app import COMMANDS, every_parser, make_parser
-from tokenmill.cli.completion import SHELLS
+from tokenmill.cli.app import COMMANDS, SHELLS, every_parser, make_parser
 from tokenmill.errors import InputError
 
 PARSERS = {parser.prog: parser for parser in every_parser(make_parser())}
@@ -214,9 +213,10 @@ def test_page_has_every_command_and_option():
 
 def test_bug_is_one_line_that_asks_for_debug():
     code = (
-        "import sys, tokenmill.cli.completion as command\n"
+        "import sys, tokenmill.cli.app as command\n"
         "def fail(options): raise KeyError('grain')\n"
-        "command.run = fail\nfrom tokenmill.cli import main\nsys.exit(main(sys.argv[1:]))"
+        "command.print_completion = fail\n"
+        "from tokenmill.cli import main\nsys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "completion", "bash"],
@@ -241,7 +241,7 @@ def test_debug_shows_the_traceback_and_the_code_stays(words, variables, monkeypa
     def fail(options):
         raise KeyError("grain")
 
-    monkeypatch.setattr("tokenmill.cli.completion.run", fail)
+    monkeypatch.setattr("tokenmill.cli.app.print_completion", fail)
     done = run_main(*words, env=variables)
     assert done.returncode == app.BUG
     assert "Traceback (most recent call last)" in done.stderr
@@ -264,7 +264,7 @@ def test_error_is_one_line(error, code, said, monkeypatch, capsys):
     def fail(options):
         raise error
 
-    monkeypatch.setattr("tokenmill.cli.completion.run", fail)
+    monkeypatch.setattr("tokenmill.cli.app.print_completion", fail)
     monkeypatch.setenv("TOKENMILL_DEBUG", "0")
     assert main(["completion", "bash"]) == code
     shown = capsys.readouterr().err

@@ -16,7 +16,7 @@ from test_tables import TABLES, VALUES, write_table
 
 from tokenmill.corpus import blocks, documents, find, tables
 from tokenmill.corpus.documents import DocumentOptions, Documents, Problem
-from tokenmill.corpus.segments import cuts
+from tokenmill.corpus.inputs import cuts
 from tokenmill.native import _native
 
 OF_MACHINE = [

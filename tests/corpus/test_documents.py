@@ -1,6 +1,6 @@
 """Sources → documents: each text once, for every format. Errors name the file and the line.
 
-Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py, corpus/texts.py and
+Tests of corpus/documents.py, corpus/inputs.py, corpus/streams.py and
 training/counting.py.
 """
 

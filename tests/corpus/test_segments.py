@@ -1,6 +1,6 @@
 """Segments → documents: those of a plain reader, for any size of block and segment.
 
-Tests of corpus/blocks.py, corpus/jsonl.py, corpus/segments.py, corpus/text.py and corpus/utf8.py.
+Tests of corpus/blocks.py, corpus/jsonl.py, corpus/text.py and corpus/utf8.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tokenmill.corpus.documents import (
     Segment,
     read,
 )
-from tokenmill.corpus.segments import cuts
+from tokenmill.corpus.inputs import cuts
 
 BLOCKS = (16, 33, 100, 1 << 20)
 

@@ -1,6 +1,6 @@
 """A tokenizer → a report: sizes, scripts, unreachable tokens, trees, tokens of a text, a page.
 
-Tests of inspection/merges.py, inspection/odd.py, inspection/page.py, inspection/reach.py,
+Tests of inspection/merges.py, inspection/page.py, inspection/reach.py,
 inspection/report.py and inspection/token_table.py.
 """
 

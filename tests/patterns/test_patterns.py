@@ -2,7 +2,7 @@
 
 FACTS has a row per construct, checked against both libraries. ERRORS has every message.
 
-Tests of patterns/parse.py, patterns/program.py, patterns/tree.py and patterns/unicode.py.
+Tests of patterns/parse.py, patterns/program.py and patterns/unicode.py.
 """
 
 from __future__ import annotations

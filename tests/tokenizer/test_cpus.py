@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill import Tokenizer, arguments, cpus
+from tokenmill import Tokenizer, arguments
 
 TASKS = Path("/proc/self/task")
 EIGHT_KB = "lorem ipsum " * 683
@@ -51,18 +51,18 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def test_cgroup_quota_is_the_smallest_limit(tmp_path, own, files, expected):
     (tmp_path / "own").write_text(own)
     write(tmp_path / "mount", files)
-    assert cpus.cgroup_quota(tmp_path / "own", tmp_path / "mount") == expected
+    assert arguments.cgroup_quota(tmp_path / "own", tmp_path / "mount") == expected
 
 
 def test_cgroup_quota_without_cgroups_is_none(tmp_path):
-    assert cpus.cgroup_quota(tmp_path / "missing", tmp_path) is None
+    assert arguments.cgroup_quota(tmp_path / "missing", tmp_path) is None
 
 
 def test_cpu_count_follows_the_quota(monkeypatch):
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     for quota, expected in ((None, count), (0.5, 1), (1.0, 1), (1.5, min(2, count)), (1e6, count)):
-        monkeypatch.setattr(cpus, "_cgroup_quota", lambda quota=quota: quota)
-        assert cpus.cpu_count() == expected
+        monkeypatch.setattr(arguments, "_cgroup_quota", lambda quota=quota: quota)
+        assert arguments.cpu_count() == expected
         assert arguments.thread_count(None) == min(expected, 256)
 
 

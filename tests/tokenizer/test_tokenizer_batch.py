@@ -1,6 +1,6 @@
 """Many texts → ids: arrays, batches and ragged arrays, the same for any number of threads.
 
-Tests of tokenmill/ragged.py and tokenmill/tokenizer.py.
+Tests of tokenmill/tokenizer.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Ray cluster of three nodes → the bytes of a local run, also if nodes and workers are killed.
 
-Tests of tokenmill/ray_cluster.py, tokenizing/executors.py and training/ray_counting.py.
+Tests of tokenmill/ray_cluster.py, tokenizing/executors.py and training/counting.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ray.cluster_utils import Cluster
 
 import tokenmill
 from tokenmill.tokenizing import executors
-from tokenmill.training import ray_counting
+from tokenmill.training import counting
 
 FILES = 50
 UNIT_BYTES = 20_000
@@ -366,7 +366,7 @@ def test_machines_that_cannot_count_are_an_error_of_one_line(tmp_path, inputs, n
     def broken(*_):
         raise RuntimeError("failed to import\n\nModuleNotFoundError: no module named tokenmill\n")
 
-    monkeypatch.setattr(ray_counting, "_count", broken)
+    monkeypatch.setattr(counting, "_count", broken)
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address}
     with pytest.raises(tokenmill.TokenmillError, match="cannot run on the cluster: Module") as said:
         tokenmill.count_pretokens(inputs, tmp_path / "counts.tmc", **on_ray)

@@ -22,13 +22,21 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tokenmill
 from tokenmill.cli import INTERRUPTED
 from tokenmill.cli.output import note
 from tokenmill.display import printable
-from tokenmill.errors import DiskFullError, InputWarning, OptionError, TokenmillError
+from tokenmill.errors import (
+    DiskFullError,
+    InputWarning,
+    OptionError,
+    TokenmillError,
+    import_package,
+)
+from tokenmill.vocabularies import EMBEDDED
 
 OS_ERROR = 1
 USAGE = 2
@@ -244,7 +252,7 @@ COMMANDS = {
     "inspect": ("inspect", "print a tokenizer or shards as tables"),
     "convert": ("train", "convert a tokenizer to another format"),
     "bench": ("bench", "compare ids and speed with libraries"),
-    "completion": ("completion", "print a completion script for a shell"),
+    "completion": ("app", "print a completion script for a shell"),
 }
 
 _HELP = """
@@ -337,3 +345,64 @@ def _fill_streams() -> None:
                 os.dup2(handle, number)
                 os.close(handle)
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+_COMPLETION_HELP = """
+Print a script that completes commands, options, files and tokenizer names.
+
+examples:
+  eval "$(tokenmill completion bash)"
+  tokenmill completion zsh > _tokenmill
+  tokenmill completion fish > tokenmill.fish
+
+bash: put the first line into ~/.bashrc. zsh: write the file into a folder of $fpath, before
+compinit. fish: write the file into ~/.config/fish/completions. Completion starts no Python.
+"""
+
+# Arguments that are files, by metavar.
+_FILES = ("INPUT", "FILE", "FROM", "TO", "FILE.jsonl", "counts.tmc", "tokenizer.json", "FILE=2.5")
+# The embedded names, and files.
+_TOKENIZERS = " ".join(EMBEDDED)
+_COMPLETER = {
+    "bash": "_tokenmill_tokenizers",
+    "zsh": "_tokenmill_tokenizers",
+    "fish": "(_tokenmill_tokenizers)",
+    "preamble": {
+        "bash": f"""_tokenmill_tokenizers() {{
+  compgen -W '{_TOKENIZERS}' -- "$1"
+  compgen -f -- "$1"
+}}""",
+        "zsh": f"""_tokenmill_tokenizers() {{
+  compadd {_TOKENIZERS}
+  _files
+}}""",
+        "fish": f"""function _tokenmill_tokenizers
+  string split ' ' '{_TOKENIZERS}'
+  __fish_complete_path (commandline -ct)
+end""",
+    },
+}
+
+
+def add_completion(parser: Parser) -> None:
+    parser.explain(_COMPLETION_HELP)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    parser.set_defaults(run=print_completion)
+
+
+def print_completion(arguments: argparse.Namespace) -> None:
+    shtab = import_package("shtab", "tokenmill completion")
+    parser = make_parser()
+    for action in [action for each in every_parser(parser) for action in each._actions]:
+        if action.choices is not None or action.nargs == 0:
+            continue
+        marked: Any = action
+        if "--tokenizer" in action.option_strings or action.metavar in ("TOKENIZER", "FROM"):
+            marked.complete = _COMPLETER
+        elif action.metavar == "DIR":
+            marked.complete = shtab.DIRECTORY
+        elif action.metavar in _FILES or action.type is Path:
+            marked.complete = shtab.FILE
+    sys.stdout.write(shtab.complete(parser, arguments.shell))

@@ -24,9 +24,8 @@ from tokenmill.corpus.documents import (
     read_once,
     refuse_unused_patterns,
 )
-from tokenmill.corpus.inputs import find, from_python
+from tokenmill.corpus.inputs import cuts, find, from_python
 from tokenmill.corpus.options import RecordOptions
-from tokenmill.corpus.segments import cuts
 from tokenmill.options import resolve
 
 __all__ = [

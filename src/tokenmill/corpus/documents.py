@@ -35,7 +35,7 @@ _KEY_CHARS_MAX = 60
 _SYSTEM_ERRORS = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 )
-_OBJECTS = {"texts": "texts", "column": "tables"}  # the modules of objects of the caller
+_OBJECTS = {"texts": "text", "column": "tables"}  # the modules of objects of the caller
 _CHECK_SOURCES = 3
 _CHECK_ID_SOURCES = 32
 _CHECK_BLOCKS = 2

@@ -1,13 +1,19 @@
-"""The names that a user gives → sources: files, folders, globs, URLs, standard input.
+"""The names that a user gives → sources (files, folders, globs, URLs, standard input) → segments.
 
 A folder means all files in it of a known format, at any depth, sorted by name. If the suffix of a
 name tells no format, the content is looked at. Skipped files are listed. The same file must not be
 given twice, also not by another name or a link, because its documents would be read
 twice. Objects of the caller become sources too: texts, Arrow columns, and counts in a mapping.
+
+A large file is cut into segments that can be read separately. A cut is the end of a document for
+any earlier documents: after a newline, or after a separator that overlaps no earlier one. A
+separator of two newlines may overlap itself. In a run of newlines, only the first two are certainly
+a separator. Cuts depend only on the file and `unit_bytes`.
 """
 
 from __future__ import annotations
 
+import codecs
 import glob
 import math
 import os
@@ -22,10 +28,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenmill import object_store
+from tokenmill.corpus import tables
+from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.detect import look_at, not_text
-from tokenmill.corpus.documents import STDIN, Source, raise_system_error
+from tokenmill.corpus.documents import STDIN, DocumentOptions, Segment, Source, raise_system_error
 from tokenmill.corpus.options import INPUT_FORMATS, READERS, TABLES
-from tokenmill.corpus.streams import COMPRESSIONS
+from tokenmill.corpus.streams import COMPRESSIONS, compression_of
 from tokenmill.errors import InputError, InputWarning, MissingInputError, OptionError
 from tokenmill.files import name_resolver
 
@@ -40,6 +48,7 @@ _LEFT_OUT = re.compile(r"/(\.[^/]*|_temporary)/")
 _COPIES = (".bak", ".tmp", ".old", ".orig", ".part", ".crdownload", ".swp", "~")
 _NAMES_SHOWN = 3
 _NAME_CHARS_MAX = 255
+_LOOK_BYTES = 1 << 16
 _EXPECTED = "expected a file, a folder, a glob such as 'data/*.jsonl', a URL or - for stdin"
 
 
@@ -413,3 +422,70 @@ def _weigh(found: list[tuple[str, Source]], weights: Mapping[Any, float]) -> lis
             names = ", ".join(repr(source.name) for _, source in found[:_NAMES_SHOWN])
             raise OptionError(f"the weight of {key!r} matches no input; the inputs are {names}")
     return weighed
+
+
+def cuts(source: Source, options: DocumentOptions, unit_bytes: int) -> list[Segment]:
+    """The segments of a source, of about `unit_bytes` each; one if it cannot be cut."""
+    places: list[int] = []
+    end: int | None = None
+    if source.compression is None and not source.is_stdin:
+        try:
+            split = READERS[source.kind].split
+            if split == "table":
+                places, end = tables.cuts(source, unit_bytes)
+            elif split == "text" and source.size is not None:
+                separator = options.separator if source.kind == "text" else b"\n"
+                if separator:
+                    places = _text_cuts(source, separator, unit_bytes)
+                end = source.size if places else None
+        except OSError as error:
+            raise_system_error(error)
+            places = []  # reading the file reports the error
+    if not places:
+        return [Segment(source)]
+    edges = [0, *places]
+    return [Segment(source, start, stop) for start, stop in zip(edges, [*places, end], strict=True)]
+
+
+def _text_cuts(source: Source, separator: bytes, unit_bytes: int) -> list[int]:
+    size = source.size or 0
+    if size <= unit_bytes:
+        return []
+    places = []
+    with open_file(source) as file:
+        start = file.read(_LOOK_BYTES)
+        if compression_of(start) is not None:
+            return []  # the name has no suffix for the compression
+        first = len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0
+        # All segments have about the same size, also the last one.
+        step = -(-size // -(-size // unit_bytes))
+        target = step
+        while target < size:
+            place = _cut_from(file, max(target, first), size, separator, first)
+            if place is None:
+                break
+            places.append(place)
+            target = (place // step + 1) * step
+    return places
+
+
+def _cut_from(file: Any, target: int, size: int, separator: bytes, first: int) -> int | None:
+    """The first cut after `target` and before the end, or None."""
+    width = len(separator)
+    # A separator that starts here may overlap one that ends after the target.
+    place = max(first, target - 2 * width + 2)
+    last = place - width
+    while True:
+        file.seek(place)
+        window: bytes = file.read(_LOOK_BYTES + width)
+        found = window.find(separator)
+        while found >= 0:
+            start = place + found
+            end = start + width
+            if start >= last + width and target < end < size:
+                return end
+            last = start
+            found = window.find(separator, found + 1)
+        if len(window) < width or place + len(window) >= size:
+            return None
+        place += len(window) - width + 1

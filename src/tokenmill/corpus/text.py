@@ -1,13 +1,16 @@
 """Text files → documents: those between separators, lines, or the file as one.
 
-A document longer than a block comes in several, each checked before it is given.
+A document longer than a block comes in several, each checked before it is given. Texts of the
+caller become documents too, str and bytes in one buffer.
 """
 
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +23,9 @@ from tokenmill.corpus.documents import (
     DocumentOptions,
     Documents,
     Segment,
+    spans_of,
 )
-from tokenmill.errors import InputError
+from tokenmill.errors import InputError, shown
 from tokenmill.native import _native
 
 _ZIP = b"PK\x03\x04"
@@ -35,7 +39,13 @@ _CHARACTER_BYTES_MAX = 4
 def read_documents(
     segment: Segment, options: DocumentOptions, stack: ExitStack
 ) -> Iterator[Documents]:
-    """The documents of a text. A line is one without its \\n or \\r\\n."""
+    """The documents of a text, or of texts. A line is one without its \\n or \\r\\n."""
+    if segment.source.kind == "texts":
+        return _join_texts(segment, options)
+    return _read_file(segment, options, stack)
+
+
+def _read_file(segment: Segment, options: DocumentOptions, stack: ExitStack) -> Iterator[Documents]:
     is_lines = segment.source.kind == "lines"
     separator = _NEWLINE if is_lines else options.separator or b""
     least = _SEPARATORS_MIN * (len(separator) + _CHARACTER_BYTES_MAX)
@@ -132,3 +142,59 @@ def _without_returns(view: memoryview, spans: NDArray[np.int64]) -> NDArray[np.i
     data = np.frombuffer(view, np.uint8)
     has_return = (ends > starts) & (ends < len(view)) & (data[ends - 1] == _RETURN)
     return np.stack([starts, ends - has_return], axis=1)
+
+
+def _join_texts(segment: Segment, options: DocumentOptions) -> Iterator[Documents]:
+    """Documents of an iterable of str and bytes, or of lists of them."""
+    texts: list[Any] = []
+    size = done = 0
+    for number, item in enumerate(segment.source.given):
+        if type(item) is str or type(item) is bytes:
+            texts.append(item)
+            size += len(item)
+        elif isinstance(item, list | tuple):
+            inner = [_text_of(text, f"document {number}, item {i}") for i, text in enumerate(item)]
+            texts += inner
+            size += sum(map(len, inner))
+        else:
+            texts.append(_text_of(item, f"document {number}"))
+            size += len(texts[-1])
+        if size >= options.block_bytes:
+            done += size
+            yield _joined(texts, done)
+            texts, size = [], 0
+    yield _joined(texts, done + size)
+
+
+def _text_of(text: Any, name: str) -> Any:
+    if isinstance(text, str | bytes):
+        return text
+    try:
+        view = memoryview(text)
+    except TypeError:
+        hint = "; pass paths as a list" if isinstance(text, os.PathLike) else ""
+        raise TypeError(
+            f"{name} must be a str or bytes, got {type(text).__name__} {shown(text)}{hint}"
+        ) from None
+    return view.cast("B") if view.c_contiguous and view.itemsize == 1 else view.tobytes()
+
+
+def _joined(texts: list[Any], bytes_read: int) -> Documents:
+    """The texts in one buffer. Most batches are ASCII, and then the lengths of strs are right."""
+    try:
+        whole = "".join(texts)
+        data = whole.encode() if whole.isascii() else None
+    except TypeError:  # there are bytes among them
+        data = None
+    if data is None:
+        texts = [_encoded(text) if isinstance(text, str) else text for text in texts]
+        data = b"".join(texts)
+    return Documents(data, spans_of(texts), bytes_read=bytes_read)
+
+
+def _encoded(text: str) -> bytes:
+    """The UTF-8 of a text. A surrogate pair becomes its character, a lone surrogate U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

@@ -17,10 +17,16 @@ from tokenmill import arguments
 from tokenmill.display import token_text
 from tokenmill.formats import spec as specs
 from tokenmill.inspection.merges import MergeRules, Word, merge_word
-from tokenmill.inspection.odd import ODD, OddKind, find_odd
 from tokenmill.inspection.page import PAGE_ROWS, Cell, Table, page
 from tokenmill.inspection.reach import REASONS, Reach, find_unreachable
-from tokenmill.inspection.token_table import TokenTable, are_words, make_table
+from tokenmill.inspection.token_table import (
+    ODD,
+    OddKind,
+    TokenTable,
+    are_words,
+    find_odd,
+    make_table,
+)
 from tokenmill.patterns.schemes import Literally, Pattern, Stage, name_of
 from tokenmill.tokenizer import SpecialsChoice, Tokenizer
 

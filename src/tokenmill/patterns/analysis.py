@@ -12,8 +12,18 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tokenmill.patterns.parse import Dialect, parse
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, error
+from tokenmill.patterns.parse import (
+    Atomic,
+    Chars,
+    Choice,
+    Dialect,
+    Look,
+    Node,
+    Repeat,
+    Sequence,
+    error,
+    parse,
+)
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 Answer = TypeVar("Answer")

@@ -11,8 +11,7 @@ from __future__ import annotations
 from functools import cache
 
 from tokenmill.patterns import unicode
-from tokenmill.patterns.parse import parse
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence
+from tokenmill.patterns.parse import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, parse
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 

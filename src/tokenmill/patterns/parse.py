@@ -11,18 +11,24 @@ tokenizers 0.23.3 (Oniguruma 6.9, Unicode 16.0); tests/patterns/test_oniguruma.p
 again. Under (?i) one character can equal several ("ß" and "ss"). The engine's sets cannot express
 that, so such a pattern raises PatternError.
 
+Six kinds of nodes are enough. An anchor is a look-around for one character (`$` means "no character
+follows"). A word boundary is a choice of two pairs of look-arounds. Letter case is part of the
+sets. Capturing does not change the position of a match, so every group is a plain group.
+
 **Invariant**: a tree is at most a few times `NESTING_MAX` deep, so recursion over it is safe.
 """
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Literal, NoReturn, TypeAlias
 
+from tokenmill.errors import PatternError
 from tokenmill.patterns import unicode
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Mode, Node, Repeat, Sequence, error
 from tokenmill.patterns.unicode import ALL, NONE, CodePoints
 
 Dialect: TypeAlias = Literal["tiktoken", "oniguruma"]
+Mode = Literal["greedy", "lazy", "possessive"]
 
 PATTERN_CHARS_MAX = 20_000
 REPEAT_MAX = 1_000
@@ -32,6 +38,63 @@ RANGES_MAX = 200_000
 _NEWLINE = CodePoints((10, 11))
 _NOT_NEWLINE = ~_NEWLINE
 _LINE_ENDS = CodePoints((10, 14, 0x85, 0x86, 0x2028, 0x202A))
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of a set."""
+
+    members: CodePoints
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The items in order. A sequence without items matches the empty text."""
+
+    items: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the items. Earlier items are preferred."""
+
+    items: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The item, `count_min` to `count_max` times. None means unbounded."""
+
+    item: "Node"
+    count_min: int
+    count_max: int | None
+    mode: Mode
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A test whether a match of the item starts here, or ends here for a look-behind."""
+
+    item: "Node"
+    behind: bool
+    negative: bool
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """The first match of the item, without alternatives."""
+
+    item: "Node"
+
+
+Node = Chars | Sequence | Choice | Repeat | Look | Atomic
+
+
+def error(what: str, way_out: str, position: int) -> PatternError:
+    """Return an error in the common form of all messages about a pattern."""
+    return PatternError(f"pattern, position {position}: {what}; {way_out}")
 
 
 def parse(pattern: str, dialect: Dialect = "tiktoken") -> Node:

@@ -17,8 +17,19 @@ from itertools import groupby
 
 from tokenmill.errors import PatternError
 from tokenmill.patterns.analysis import Emptiness
-from tokenmill.patterns.parse import NESTING_MAX, Dialect, parse
-from tokenmill.patterns.tree import Atomic, Chars, Choice, Look, Node, Repeat, Sequence, error
+from tokenmill.patterns.parse import (
+    NESTING_MAX,
+    Atomic,
+    Chars,
+    Choice,
+    Dialect,
+    Look,
+    Node,
+    Repeat,
+    Sequence,
+    error,
+    parse,
+)
 from tokenmill.patterns.unicode import CODE_POINTS, NONE, CodePoints
 
 # Real patterns have fewer than 200. Time and memory per character grow with the number: a pattern

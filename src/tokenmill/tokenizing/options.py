@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
+from tokenmill.arguments import cpu_count
 from tokenmill.corpus.documents import DOCUMENT_BYTES
 from tokenmill.corpus.options import RECORDS, ReadOptions
-from tokenmill.cpus import cpu_count
 from tokenmill.errors import TokenizeError
 from tokenmill.options import (
     Option,

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, Unpack
 import numpy as np
 
 from tokenmill import object_store, ray_cluster
+from tokenmill.arguments import cpu_count
 from tokenmill.corpus import (
     STDIN,
     Source,
@@ -27,7 +28,6 @@ from tokenmill.corpus import (
     find_wrong_id_field,
     refuse_unused_patterns,
 )
-from tokenmill.cpus import cpu_count
 from tokenmill.errors import ClusterError, TokenizeError, TokenmillError
 from tokenmill.files import name_resolver
 from tokenmill.options import describe, resolve

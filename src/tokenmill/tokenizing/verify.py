@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import object_store
+from tokenmill.arguments import cpu_count
 from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Problem, Segment
-from tokenmill.cpus import cpu_count
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
 from tokenmill.options import describe, number, resolve, share
 from tokenmill.progress import Progress, Report, silent

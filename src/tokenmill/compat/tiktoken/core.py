@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import arguments
-from tokenmill.cpus import cpu_count
+from tokenmill.arguments import cpu_count
 from tokenmill.errors import UnknownTokenError
 from tokenmill.formats.build import build, tokens_of
 from tokenmill.formats.ranks import of_ranks
