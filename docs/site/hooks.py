@@ -89,6 +89,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tokenmill.compat.tokenizers.Tokenizer",
             "tokenmill.compat.tokenizers.Encoding",
             "tokenmill.compat.tokenizers.AddedToken",
+            "tokenmill.compat.rustbpe.Tokenizer",
         ],
     ),
     "api/errors.md": (
@@ -100,6 +101,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
 # Classes that a caller makes. Only their pages show the arguments of the constructor.
 CONSTRUCTED = {
     "tokenmill.compat.tiktoken.Encoding",
+    "tokenmill.compat.rustbpe.Tokenizer",
     "tokenmill.compat.tokenizers.AddedToken",
     "tokenmill.compat.tokenizers.Tokenizer",
     "tokenmill.shards.torch.ShardDataset",

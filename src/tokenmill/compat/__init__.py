@@ -1,1 +1,1 @@
-"""The interfaces of tiktoken, tokenizers and transformers, on tokenmill's core."""
+"""The interfaces of tiktoken, tokenizers, transformers and rustbpe, on tokenmill's core."""
