@@ -96,11 +96,11 @@ def prepare(args: argparse.Namespace) -> Path:
     else:
         from tokenmill import _native
         from tokenmill.patterns.schemes import pattern_of
+        from tokenmill.training.counting import metadata
 
         words, lengths, counts = training_corpora.pretoken_counts(args.unique, args.total)
         inventory = _native.Inventory(words, lengths, counts)
-        known = {"pattern": pattern_of("gpt2"), "special_tokens": []}
-        inventory.write(str(partial), json.dumps(known))
+        inventory.write(str(partial), metadata(pattern_of("gpt2"), ()))
     partial.replace(path)
     return path
 

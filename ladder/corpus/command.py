@@ -21,7 +21,7 @@ _PACKAGE = Path(tokenmill.__file__).parent
 _FILES = 8
 _OWN_BYTES = 50_000_000
 _HEADS = (
-    "method", "time", "documents/s", "tokens/s", "MB/s", "speed-up", "memory", "bytes",
+    "method", "time", "CPU time", "documents/s", "tokens/s", "MB/s", "speed-up", "memory", "bytes",
 )  # fmt: skip
 
 
@@ -88,6 +88,7 @@ def _cells(row: Measurement, first: Measurement) -> list[str]:
     return [
         f"{row.step} {row.name}",
         f"{row.seconds:.2f} s",
+        f"{row.cpu_seconds:.2f} s",
         f"{row.documents / row.seconds:,.0f}",
         f"{row.tokens / row.seconds:,.0f}",
         f"{row.bytes / row.seconds / 1e6:,.1f}",

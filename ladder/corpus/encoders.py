@@ -1,8 +1,8 @@
 """A tokenizer and the name of a library → the encoder that the steps call.
 
 The first four steps are the same program for any library, so a gain is a gain of the architecture.
-Both encoders return the same ids. Each call uses one thread, and the steps start the threads or
-processes.
+Both encoders return the same ids. Each call of a step uses one thread, and the steps start the
+threads or processes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Encoder:
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
 
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        return self.tokenizer.encode_batch(texts, threads=1)
+    def encode_batch(self, texts: list[str], threads: int | None = 1) -> list[list[int]]:
+        """Encode texts on one thread, or on one per CPU core if `threads` is None."""
+        return self.tokenizer.encode_batch(texts, threads=threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class HuggingFaceEncoder(Encoder):
         ids: list[int] = self.other.encode(text, add_special_tokens=False).ids
         return ids
 
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+    def encode_batch(self, texts: list[str], threads: int | None = 1) -> list[list[int]]:
+        os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads is None else "false"
         return [each.ids for each in self.other.encode_batch_fast(texts, add_special_tokens=False)]
 
 
@@ -51,7 +53,6 @@ def load(library: str, name: str) -> Encoder:
     tokenizer = Tokenizer.load(name)
     if library == "tokenmill":
         return Encoder(tokenizer)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the steps start the threads
     try:
         import tokenizers
     except ImportError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ class Measurement:
     step: int
     name: str
     seconds: float
+    cpu_seconds: float  # of all processes
     documents: int
     tokens: int
     bytes: int
@@ -66,9 +68,9 @@ def main(arguments: list[str]) -> None:
     paths = [Path(path) for path in inputs]
     target = Path(folder) / "out"
     target.mkdir()
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), cpu_seconds()
     outputs = module.run(paths, encoder, target, dtype, int(eos))
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu_started
     digest, tokens, documents = hashlib.sha256(), 0, 0
     for output in outputs:
         data = np.fromfile(output, dtype)
@@ -77,12 +79,18 @@ def main(arguments: list[str]) -> None:
         documents += int(np.count_nonzero(data == int(eos)))
     row = {
         "seconds": seconds,
+        "cpu_seconds": cpu,
         "documents": documents,
         "tokens": tokens,
         "bytes": sum(path.stat().st_size for path in paths),
         "digest": digest.hexdigest(),
     }
     sys.stdout.write(json.dumps(row) + "\n")
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 if __name__ == "__main__":
