@@ -151,6 +151,16 @@ pub const Cache = struct {
         return (read | filled) ^ self.secret;
     }
 
+    /// Returns the key of a pretoken in any memory. Null if the pretoken contains the byte of the
+    /// padding, so that it has no key.
+    pub fn keyOfAny(self: *const Cache, piece: []const u8) ?Key {
+        if (piece.len > key_len_max) return self.keyOfLong(piece);
+        if (std.mem.indexOfScalar(u8, piece, 0xFF) != null) return null;
+        var bytes: [key_len_max]u8 = undefined;
+        @memcpy(bytes[0..piece.len], piece);
+        return self.keyOf(&bytes, piece.len);
+    }
+
     /// Returns a key that differs from those of short pretokens and of empty slots: without the
     /// secret it starts with 0xFF.
     pub inline fn keyOfLong(self: *const Cache, piece: []const u8) Key {
@@ -422,6 +432,23 @@ test "cache: threads that share a small table find the ids that they inserted" {
     try std.testing.expect(context.hits.raw > 100_000);
     try std.testing.expect(context.table.records.lapsLost() > 0);
     try std.testing.expect(context.table.isTight());
+}
+
+test "cache: a pretoken has the same key in any memory, and none if it contains the padding" {
+    const table = try Table.create(Table.bytes_min, std.testing.random_seed);
+    defer table.destroy();
+    const cache: Cache = .of(table);
+    const text = "a word and the next words";
+    for (1..text.len + 1) |len| {
+        const in_text = if (len > key_len_max)
+            cache.keyOfLong(text[0..len])
+        else
+            cache.keyOf(text, len);
+        const copy = try std.testing.allocator.dupe(u8, text[0..len]);
+        defer std.testing.allocator.free(copy);
+        try std.testing.expect(slots.equal(in_text, cache.keyOfAny(copy).?));
+    }
+    try std.testing.expectEqual(null, cache.keyOfAny("ab\xff"));
 }
 
 /// A pretoken with ids for the tests: short or long, with few or many ids.

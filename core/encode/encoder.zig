@@ -168,7 +168,15 @@ pub const Encoder = struct {
 
     /// Returns the number of ids of a pretoken.
     pub fn countPretoken(self: *Encoder, piece: []const u8) Error!usize {
-        if (self.isMergedAtOnce(piece)) return (try self.merger.idsOf(piece)).len;
+        if (self.isMergedAtOnce(piece)) {
+            const key = if (self.cache) |*cache| cache.keyOfAny(piece) else null;
+            if (key) |some| if (self.cache.?.find(.number, some, piece, undefined)) |found|
+                return found;
+            const merged = try self.merger.idsOf(piece);
+            // Words without ids are not cached.
+            if (key) |some| if (merged.len > 0) self.cache.?.insert(some, piece, merged);
+            return merged.len;
+        }
         var list: List = .{ .gpa = self.gpa, .only_counts = true };
         defer list.deinit();
         try self.encodeLong(piece, &list);
