@@ -7,6 +7,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const encoder_ = @import("encode/encoder.zig");
 const direct = @import("session/direct.zig");
+const unicode = @import("unicode.zig");
 const Direct = direct.Session;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
@@ -68,11 +69,11 @@ pub const Session = struct {
         cut: usize,
         new: []const u8,
     ) Error!usize {
-        const removed = countCharacters(self.text()[cut..]);
+        const removed = unicode.countCharacters(self.text()[cut..]);
         const kept = switch (self.way) {
             inline else => |*way| try way.replace(encoder, cut, new),
         };
-        self.characters = self.characters - removed + countCharacters(new);
+        self.characters = self.characters - removed + unicode.countCharacters(new);
         return kept;
     }
 
@@ -101,12 +102,6 @@ pub const Session = struct {
         return index;
     }
 };
-
-fn countCharacters(text: []const u8) usize {
-    var count: usize = 0;
-    for (text) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
-    return count;
-}
 
 test {
     _ = Direct;

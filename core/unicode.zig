@@ -10,6 +10,7 @@
 
 const std = @import("std");
 const examples = @import("examples.zig").examples;
+const vector = @import("platform.zig").vector;
 const classes = @import("unicode/tables.zig").classes;
 const words = @import("unicode/tables.zig").words;
 
@@ -125,6 +126,20 @@ pub fn decodeBefore(text: []const u8, index: usize) Char {
     const char = decode(before, start);
     if (start + char.len == index) return char;
     return .{ .code_point = replacement, .len = 1 };
+}
+
+/// Returns the number of characters that begin in a text.
+pub fn countCharacters(text: []const u8) usize {
+    const Bytes = @Vector(16, i8);
+    var count: usize = 0;
+    var at: usize = 0;
+    while (text.len - at >= 16) : (at += 16) {
+        const bytes: Bytes = @bitCast(text[at..][0..16].*);
+        // As signed numbers, continuation bytes are those below -64.
+        count += @popCount(vector.bits(bytes >= @as(Bytes, @splat(-64))));
+    }
+    for (text[at..]) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
+    return count;
 }
 
 /// Whether a character starts, or the text ends, at `index` when decoded forwards.

@@ -5,6 +5,7 @@ const platform = @import("../platform.zig");
 const examples = @import("../examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const normal = @import("../normalize.zig");
+const unicode = @import("../unicode.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
 /// Converts byte offsets in a text, which must not be empty, to character offsets. A token that
@@ -119,11 +120,7 @@ pub const CharacterCursor = struct {
 
     /// Returns the number of characters that begin in `start..end`.
     pub fn between(text: []const u8, start: usize, end: usize) u32 {
-        var sum: u32 = 0;
-        var at = start;
-        while (at + near <= end) : (at += near) sum += @popCount(firstsAt(text[at..]));
-        for (text[at..end]) |byte| sum += @intFromBool(byte & 0xC0 != 0x80);
-        return sum;
+        return @intCast(unicode.countCharacters(text[start..end]));
     }
 
     /// Converts any span, and moves the position to its end.

@@ -6,6 +6,7 @@
 //! rely on pairs alone.
 
 const std = @import("std");
+const unicode = @import("../unicode.zig");
 
 /// The properties of a piece that the rules need.
 pub const Kind = struct {
@@ -16,9 +17,7 @@ pub const Kind = struct {
 
     /// Returns the kind of an initial token.
     pub fn of(text: []const u8, script: u32) Kind {
-        var len: u32 = 0;
-        for (text) |byte| len += @intFromBool(byte & 0xC0 != 0x80);
-        return .{ .len = len, .script = script };
+        return .{ .len = @intCast(unicode.countCharacters(text)), .script = script };
     }
 
     pub fn join(left: Kind, right: Kind) Kind {

@@ -118,9 +118,7 @@ pub const Seams = struct {
     /// Returns an upper bound on the number of boundaries in a token.
     fn seamsOf(token: []const u8) usize {
         if (isAscii(token)) return 0;
-        var count: usize = 0;
-        for (token[1..]) |byte| count += @intFromBool(byte & 0xC0 != 0x80);
-        return count;
+        return unicode.countCharacters(token[1..]);
     }
 
     /// Whether a token has no relevant boundary. Most have none, so this is fast.
