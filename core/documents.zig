@@ -12,6 +12,11 @@ pub const utf8 = @import("documents/utf8.zig");
 pub const Span = @import("documents/span.zig").Span;
 pub const Checksum = @import("documents/checksum.zig").Checksum;
 
+/// The number of newlines in a block.
+pub fn countNewlines(block: []const u8) usize {
+    return std.mem.countScalar(u8, block, '\n');
+}
+
 test {
     std.testing.refAllDecls(@This());
 }

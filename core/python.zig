@@ -90,6 +90,7 @@ const methods = [_]api.Method{
     function("split_documents", documents.splitDocuments),
     function("json_lines", documents.jsonLines),
     function("utf8_problems", documents.utf8Problems),
+    function("count_newlines", documents.countNewlines),
     function("cache_limit", cacheLimit),
     function("set_cache_limit", setCacheLimit),
     function("after_fork", afterFork),

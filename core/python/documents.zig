@@ -102,6 +102,16 @@ pub fn utf8Problems(call: Call, args: struct { data: Text, spans: arguments.Span
     return unlocked(documents.utf8.problems, .{ gpa, texts });
 }
 
+/// For fewer bytes, releasing the GIL costs more than it gains.
+const gil_bytes = 1 << 16;
+
+/// count_newlines(data) → the number of newlines
+pub fn countNewlines(_: Call, args: struct { data: Text }) Error!usize {
+    const data = args.data.bytes;
+    if (data.len < gil_bytes) return documents.countNewlines(data);
+    return unlocked(documents.countNewlines, .{data});
+}
+
 /// The value of a Checksum.
 const Checksum = struct {
     pub const class: Class = .Checksum;
@@ -118,9 +128,6 @@ const Checksum = struct {
 fn newChecksum(_: Call) Error!Checksum {
     return .{};
 }
-
-/// For fewer bytes, releasing the GIL costs more than it gains.
-const gil_bytes = 1 << 16;
 
 /// update(data)
 fn update(_: Call, self: *Checksum, args: struct { data: Text }) Error!void {

@@ -292,6 +292,7 @@ CALLS: dict[str, Call] = {
         *(("field", "text", b"a"), ("id_field", "optional", None)),
     ),
     "utf8_problems": Call(lambda: _native.utf8_problems, DATA, SPANS),
+    "count_newlines": Call(lambda: _native.count_newlines, DATA),
     "last_cut": Call(lambda: _native.last_cut, DATA, ("names", "texts", [b"<s>"])),
     "merge_counts": Call(
         lambda: _native.merge_counts,

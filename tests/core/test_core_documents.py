@@ -149,6 +149,14 @@ def test_encode_documents_takes_spans_as_they_come(tokenizers):
         assert [bytes(some) for some in got] == [bytes(ids), bytes(ends)]
 
 
+@given(st.binary(min_size=1, max_size=200))
+def test_newlines_are_counted(part):
+    some = part + b"\n"
+    many = some * (1 + (1 << 17) // len(some))  # counted without the GIL
+    for data in (some, many, memoryview(many)[1:]):
+        assert _native.count_newlines(data) == bytes(data).count(b"\n")
+
+
 @pytest.mark.parametrize(
     "span", [(-1, 2), (0, 14), (3, 2), (14, 14), (-(2**63), 2**63 - 1), (2**63 - 1, 2**63 - 1)]
 )

@@ -33,6 +33,7 @@ from tokenmill.corpus.documents import (
 )
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
+from tokenmill.native import _native
 
 _COPY_BYTES = 1 << 20
 _ROOM_BYTES = 16
@@ -134,7 +135,8 @@ class Blocks:
 
         Offsets must increase from call to call.
         """
-        self._lines += _newlines(self.view[max(0, self._lines_end - self.offset) : start])
+        new = self.view[max(0, self._lines_end - self.offset) : start]
+        self._lines += _native.count_newlines(new)
         self._lines_end = max(self._lines_end, self.offset + start)
         return self.offset + start, self._lines
 
@@ -199,7 +201,8 @@ class Blocks:
 
         def locate(index: int) -> tuple[int, int]:
             start = int(records[index, 0])
-            return self.offset + start, self._line(lines + _newlines(self.view[:start]))
+            before = lines + _native.count_newlines(self.view[:start])
+            return self.offset + start, self._line(before)
 
         bytes_read = self.stream.bytes_read
         yield Documents(data, spans, bytes_read=bytes_read, names=names, locate=locate)
@@ -240,16 +243,6 @@ class Blocks:
         return Documents(problems=problems, bytes_read=self.stream.bytes_read)
 
 
-def _newlines(text: memoryview) -> int:
-    step = 1 << 16
-    if len(text) <= step:
-        return text.tobytes().count(b"\n")
-    # Comparisons of small slices stay in the cache.
-    data = np.frombuffer(text, np.uint8)
-    slices = (data[start : start + step] for start in range(0, len(data), step))
-    return sum(int(np.count_nonzero(some == ord("\n"))) for some in slices)
-
-
 def _newlines_of(source: Source, end: int) -> int:
     """The number of newlines of an uncompressed file before an offset."""
     count = done = 0
@@ -257,7 +250,7 @@ def _newlines_of(source: Source, end: int) -> int:
     try:
         with open_file(source) as file:
             while done < end and (got := file.readinto(buffer.data[: end - done])):
-                count += _newlines(buffer.data[:got])
+                count += _native.count_newlines(buffer.data[:got])
                 done += got
     except OSError as error:
         raise_system_error(error)
