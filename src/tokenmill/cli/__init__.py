@@ -21,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+            # A command computes no matrices. The threads of numpy's library for them, one per
+            # core, cost 2 s of CPU time at the start with 16 cores.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from tokenmill.cli import app
     except KeyboardInterrupt:
         return INTERRUPTED
