@@ -35,6 +35,22 @@ from tokenmill.options import table
 from tokenmill.patterns.schemes import pattern_of
 from tokenmill.training.options import READ_DEFAULTS, TrainOptions
 
+# A process that trains on one str, and prints the bytes of its peak memory that are added.
+ONE_TEXT = """
+import sys
+import tokenmill
+def peak():
+    status = dict(line.split(":") for line in open("/proc/self/status"))
+    return int(status["VmHWM"].split()[0]) * 1024
+text = "the mill grinds the meal. " * 1_500_000 + sys.argv[1]
+tokenmill.train_from_iterator(["warm up"], 257)
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = peak()
+tokenmill.train_from_iterator([text], 260)
+print(peak() - before)
+"""
+
 
 @pytest.fixture(scope="module")
 def want() -> dict[int, bytes]:
@@ -307,6 +323,15 @@ def test_trained_tokenizer_is_equal_after_save_and_load(tmp_path, want):
         first = (tmp_path / name).read_bytes()
         again.save(tmp_path / name)
         assert (tmp_path / name).read_bytes() == first
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+@pytest.mark.parametrize("last", ["", "\u00e9", "\u4e2d", "\U0001f600"], ids=ascii)
+def test_one_long_text_is_copied_once(last):
+    """A str with a wide character has up to four bytes for each, and its UTF-8 has one."""
+    command = [sys.executable, "-c", ONE_TEXT, last]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 1.2 * 1_500_000 * 26
 
 
 def test_limits_of_frequency_and_length():
