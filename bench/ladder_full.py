@@ -2,6 +2,7 @@
 
     ladder_full.py [--runs 3] [--jobs 1]     measures and renders: many hours one after the other
     ladder_full.py --only 50/500 --steps 8,9
+    ladder_full.py --fill                    measures the runs that are missing only
     ladder_full.py --render                  renders the measured results
 
 The source measured texts of 50, 100 and 500 MB, and its machine and text are unknown. The text here
@@ -89,6 +90,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="steps at the same time (default: 1)")
     parser.add_argument("--only", help="one size, such as 50/500")
     parser.add_argument("--steps", help="some steps, such as 8,9")
+    parser.add_argument(
+        "--fill", action="store_true", help="keep the measured runs, and add those that are missing"
+    )
     parser.add_argument("--render", action="store_true", help="render the measured results")
     options = parser.parse_args()
     if not options.render:
@@ -103,8 +107,7 @@ def measure_all(options: argparse.Namespace) -> None:
     wanted = {int(step) for step in options.steps.split(",")} if options.steps else None
     write_text(max(size.megabytes for size in sizes))
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results |= {"machine": machine.describe(), "date": time.strftime("%Y-%m-%d")}
-    results["jobs"] = options.jobs
+    results |= {"machine": machine.describe(), "jobs": options.jobs}
     lock = threading.Lock()
 
     def run(job: tuple[Size, int]) -> None:
@@ -113,16 +116,19 @@ def measure_all(options: argparse.Namespace) -> None:
         with lock:
             results["sizes"][str(size)][str(step)].append(row)
             results.setdefault("text_bytes", {})[str(size)] = text_bytes
+            dates = results.setdefault("dates", {}).setdefault(str(size), [])
+            dates += {time.strftime("%Y-%m-%d")} - set(dates)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
-    jobs = [
-        (size, step)
-        for size, _ in itertools.product(sizes, range(options.runs))
-        for step in size.steps
-        if wanted is None or step in wanted
-    ]
-    for size, step in jobs:
-        results.setdefault("sizes", {}).setdefault(str(size), {})[str(step)] = []
+    jobs = []
+    for turn, size in itertools.product(range(options.runs), sizes):
+        of = results.setdefault("sizes", {}).setdefault(str(size), {})
+        for step in size.steps:
+            if wanted is None or step in wanted:
+                if turn == 0 and not options.fill:
+                    of[str(step)] = []
+                if turn >= len(of.setdefault(str(step), [])):
+                    jobs.append((size, step))
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(run, jobs))
 
@@ -171,13 +177,9 @@ def altered(document: str, pick: random.Random) -> str:
 
 
 def render(results: dict[str, Any]) -> None:
-    rows = {
-        size: {
-            int(step): median_of([Measurement(**row) for row in runs]) for step, runs in of.items()
-        }
-        for size, of in results["sizes"].items()
-    }
+    rows = {size: medians(of) for size, of in results["sizes"].items()}
     for name, block in (("sizes", sizes_table(rows)), ("claims", claims_table(rows))):
+        print(block, end="\n\n")
         write_block(PAGE, name, block)
     write_block(PAGE, "full-machine", machine_line(results))
 
@@ -255,9 +257,10 @@ def verdict(claim: Claim, before: Measurement | None, after: Measurement | None)
 def machine_line(results: dict[str, Any]) -> str:
     where = results["machine"]
     counts = {len(runs) for of in results["sizes"].values() for runs in of.values()}
+    dates = " and ".join(sorted(set().union(*results["dates"].values())))
     runs = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
     return (
-        f"{where['cpu']}, {where['cores']} CPU cores, {where['system']}, {results['date']}, "
+        f"{where['cpu']}, {where['cores']} CPU cores, {where['system']}, {dates}, "
         f"{results['jobs']} steps at the same time. Medians of {runs} runs, in brackets the "
         "fastest and the slowest. `make ladder-full`."
     )
