@@ -271,7 +271,7 @@ def test_specials_are_a_bool_or_a_set(cl100k, method, allowed_special):
     with raises(
         TypeError,
         "allowed_special",
-        "False, True or a set of special tokens",
+        'False, True, "none" or a set of special tokens',
         repr(allowed_special),
     ):
         getattr(cl100k, method)(text, allowed_special=allowed_special)
