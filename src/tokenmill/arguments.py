@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,15 +17,9 @@ from tokenmill.native import _native
 from tokenmill.vocabularies import find_embedded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-import math
-from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from pathlib import Path  # its import takes 3 ms, and `Tokenizer.load` does without
+
+    from numpy.typing import NDArray
 
 
 Result = TypeVar("Result")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, Unpack, overload
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from tokenmill.formats.ranks import Merge
     from tokenmill.formats.spec import TokenizerSpec
 
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
 AnyText = TypeVar("AnyText", str, bytes)
@@ -50,27 +42,44 @@ _BLOCK_BYTES_MIN = 4096
 
 
 class _Shared:
-    """A native tokenizer, and values that are computed at the first use.
+    """Values that are computed at the first use. Tokenizers of one vocabulary share them.
 
-    Tokenizers of one vocabulary share it.
+    An embedded vocabulary loads without its specification, and a trained one is saved without its
+    native tokenizer.
     """
 
     def __init__(
-        self, core: _native.Core, spec: TokenizerSpec | None, name: str, is_embedded: bool
-    ) -> None:
-        self.core, self.name, self.is_embedded = core, name, is_embedded
+        self, name: str, spec: TokenizerSpec | None = None, core: _native.Core | None = None,
+        *, is_embedded: bool = False,
+    ) -> None:  # fmt: skip
+        self.name, self.is_embedded = name, is_embedded
         self.special_tokens = EMBEDDED[name].special_tokens if spec is None else {}
         self.always: frozenset[str] = frozenset()  # other added tokens, which are always found
-        if spec is not None:  # an embedded vocabulary loads without
+        if core is not None:
+            self.core = core
+        if spec is not None:
             self.spec = spec
             self.special_tokens = {token.content: token.id for token in spec.added if token.special}
             self.always = frozenset(token.content for token in spec.added if not token.special)
 
     @cached_property
+    def core(self) -> _native.Core:
+        from tokenmill.formats.build import build
+
+        return build(self.spec)
+
+    @cached_property
     def spec(self) -> TokenizerSpec:
         from tokenmill.formats import ranks
 
-        return ranks.of_embedded(self.name, {}, self.core)
+        return ranks.of_embedded(self.name, {}, self.core)[0]
+
+    @cached_property
+    def vocab_size(self) -> int:
+        special_ids = self.special_tokens.values()
+        if self.is_embedded:
+            return max(self.core.ids_end(), 1 + max(special_ids))
+        return max(self.spec.model.ids_end, *(1 + token.id for token in self.spec.added), 0)
 
     @cached_property
     def decodes_bytes(self) -> bool:
@@ -178,12 +187,19 @@ class Tokenizer:
 
     @classmethod
     def _from_spec(cls, spec: TokenizerSpec, name: str) -> Tokenizer:
+        """Raise VocabularyError or PatternError for a specification that cannot be built."""
         from tokenmill.formats import ranks
         from tokenmill.formats.build import build
 
         core = build(spec)
-        spec = spec if spec.ranks is None else ranks.of_core(spec, core)
-        return cls._of(_Shared(core, spec, name, is_embedded=False))
+        if spec.ranks is not None:
+            ranks.check_special_ids(spec)
+        return cls._of(_Shared(name, spec, core))
+
+    @classmethod
+    def _of_trained(cls, spec: TokenizerSpec, name: str = "trained") -> Tokenizer:
+        """The first use builds the native tokenizer, which saving does without."""
+        return cls._of(_Shared(name, spec))
 
     @classmethod
     def _load_embedded(cls, name: str, special_tokens: Mapping[str, int]) -> Tokenizer:
@@ -192,22 +208,30 @@ class Tokenizer:
         key = (name, *sorted(more.items()))
         shared = _embedded.get(key)
         if shared is None and more:
-            from tokenmill.formats import build, ranks
+            from tokenmill.formats import ranks
 
-            spec = ranks.of_embedded(name, more)
-            assert isinstance(spec.model, build.CoreModel)
-            shared = _embedded[key] = _Shared(spec.model.core, spec, name, is_embedded=True)
+            spec, core = ranks.of_embedded(name, more)
+            shared = _embedded[key] = _Shared(name, spec, core, is_embedded=True)
         elif shared is None:
             core = EMBEDDED[name].build_core()
-            shared = _embedded[key] = _Shared(core, None, name, is_embedded=True)
+            shared = _embedded[key] = _Shared(name, core=core, is_embedded=True)
         return cls._of(shared)
 
     @classmethod
     def _of(cls, shared: _Shared) -> Tokenizer:
         self = object.__new__(cls)
-        object.__setattr__(self, "_core", shared.core)
         object.__setattr__(self, "_shared", shared)
         return self
+
+    if not TYPE_CHECKING:  # other attributes stay errors
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for `_core` before its first use, so that later calls have no cost."""
+            if name != "_core":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            core = self._shared.core
+            object.__setattr__(self, "_core", core)
+            return core
 
     @property
     def _spec(self) -> TokenizerSpec:
@@ -527,7 +551,7 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """One more than the largest id, the number of rows of an embedding matrix."""
-        return max(self._core.ids_end(), max(self.special_tokens.values(), default=-1) + 1)
+        return self._shared.vocab_size
 
     def id_to_token(self, id: int) -> bytes:
         """Return the bytes of one id; UnknownTokenError for an unknown id."""
@@ -573,9 +597,9 @@ class Tokenizer:
 
     def _tokens(self) -> dict[int, bytes]:
         """Return all tokens by id."""
-        from tokenmill.formats.build import tokens_of
+        from tokenmill.formats.build import model_of
 
-        return tokens_of(self._core)
+        return model_of(self._core).by_id()
 
     def _merges(self) -> list[Merge]:
         """Return the merges of a rank vocabulary: as learned, or else derived from the ranks."""

@@ -28,7 +28,7 @@ from conftest import SEED, sample, write_ranks
 from trained import TEXTS, count, expected, raises, tokens, train, write_files
 
 import tokenmill
-from tokenmill import Tokenizer, TrainingWarning
+from tokenmill import Tokenizer, TrainingWarning, formats
 from tokenmill.cli.app import every_parser, make_parser
 from tokenmill.errors import InputError, TrainingError
 from tokenmill.options import table
@@ -60,6 +60,25 @@ def want() -> dict[int, bytes]:
 @pytest.fixture
 def files(tmp_path):
     return write_files(tmp_path / "files")
+
+
+def test_native_tokenizer_is_built_at_the_first_use(tmp_path, monkeypatch):
+    built = []
+    build = formats.build.build
+    monkeypatch.setattr(formats.build, "build", lambda spec: built.append(spec) or build(spec))
+    for trainer in ("tokenizers", "sentencepiece"):
+        tokenizer = tokenmill.train_from_iterator(
+            ["the mill mills the meal"] * 9, 280, trainer=trainer, special_tokens=["<s1>"]
+        )
+        tokenizer.save(tmp_path / "tokenizer.json")
+        size = tokenizer.vocab_size
+        assert not built
+        assert tokenizer.decode(tokenizer.encode("the mill")) == "the mill"
+        assert tokenizer.count("the mill") > 0
+        assert len(built) == 1
+        loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+        assert (size, loaded.vocab_size) == (tokenizer._core.ids_end(),) * 2
+        built.clear()
 
 
 # ── every source gives the same vocabulary ───────────────────────────────────────────────────

@@ -11,7 +11,6 @@ import operator
 import secrets
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -104,45 +103,17 @@ def _bundle(spec: TokenizerSpec, image: bytes | None) -> bytes:
     )
 
 
-class CoreModel(Model):
-    """The model of a native tokenizer whose ids are ranks. Arrays are made when they are used.
-
-    Embedded vocabularies therefore load in milliseconds, and tokens are in memory once.
-    """
-
-    whole = True
-
-    @classmethod
-    def of_core(cls, core: _native.Core) -> CoreModel:
-        self = cls.__new__(cls)
-        vars(self)["core"] = core
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _ARRAYS:
-            raise AttributeError(name)
-        core = vars(self)["core"]
-        data, buffer = core.tokens()
-        lengths = np.diff(np.asarray(buffer), prepend=0)
-        ids = np.flatnonzero(lengths)
-        if (empty := core.empty_id()) >= 0:
-            ids = np.sort(np.append(ids, empty))
-            lengths = np.pad(lengths, (0, max(0, empty + 1 - len(lengths))))
-        found = lengths[ids].astype(np.uint32)
-        kinds = np.where(found == 0, DECODED, TOKEN).astype(np.uint8)
-        vars(self).update(zip(_ARRAYS, (data, found, ids.astype(np.uint32), kinds), strict=True))
-        return vars(self)[name]
-
-    def __reduce__(self) -> Any:
-        return Model, tuple(getattr(self, one.name) for one in fields(self))
-
-
-_ARRAYS = ("data", "lengths", "ids", "kinds")
-
-
-def tokens_of(core: _native.Core) -> dict[int, bytes]:
-    """Return all tokens of a native tokenizer by id, without gaps."""
-    return CoreModel.of_core(core).by_id()
+def model_of(core: _native.Core) -> Model:
+    """Return the model of a native tokenizer whose ids are ranks."""
+    data, buffer = core.tokens()
+    lengths = np.diff(np.asarray(buffer), prepend=0)
+    ids = np.flatnonzero(lengths)
+    if (empty := core.empty_id()) >= 0:
+        ids = np.sort(np.append(ids, empty))
+        lengths = np.pad(lengths, (0, max(0, empty + 1 - len(lengths))))
+    found = lengths[ids].astype(np.uint32)
+    kinds = np.where(found == 0, DECODED, TOKEN).astype(np.uint8)
+    return Model(data, found, ids.astype(np.uint32), kinds, whole=True)
 
 
 def added_of(special_tokens: Mapping[str, int]) -> tuple[Added, ...]:

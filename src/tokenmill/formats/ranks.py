@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import codecs
+import operator
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import VocabularyError
-from tokenmill.formats.build import CoreModel, added_of, build
+from tokenmill.formats.build import added_of, build, model_of
 from tokenmill.formats.checks import Place, cannot_save
 from tokenmill.formats.names import byte_level, bytes_of
 from tokenmill.formats.spec import DECODED, Model, Ranks, TokenizerSpec
@@ -129,8 +130,8 @@ def of_ranks(
 ) -> TokenizerSpec:
     """Return the specification of ranks as in tiktoken: the rank of a token is its id."""
     _check_ranks(ranks, Place(source))
-    ids = np.fromiter(ranks.values(), np.uint32, len(ranks))
-    model = Model.of(ranks.keys(), ids, whole=True)
+    by_rank = dict(sorted(ranks.items(), key=operator.itemgetter(1)))
+    model = Model.of(by_rank.keys(), [*by_rank.values()], whole=True)
     return _of_model(model, pattern, special_tokens)
 
 
@@ -154,8 +155,8 @@ def _check_ranks(ranks: Mapping[bytes, int], place: Place) -> None:
 
 def of_embedded(
     name: str, special_tokens: Mapping[str, int], core: _native.Core | None = None
-) -> TokenizerSpec:
-    """Return the specification of an embedded vocabulary, with more special tokens."""
+) -> tuple[TokenizerSpec, _native.Core]:
+    """Return the specification of an embedded vocabulary with more special tokens, and its core."""
     entry = EMBEDDED[name]
     own = entry.special_tokens
     for special, id_ in special_tokens.items():
@@ -164,13 +165,16 @@ def of_embedded(
                 f"special token {special!r} of {name} has id {own[special]}, not {id_}"
             )
     spec = _of_model(Model.of((), ()), pattern_of(entry.scheme), {**special_tokens, **own})
-    return of_core(spec, core or build(spec, entry.read_image()), own.keys())
+    core = core or build(spec, entry.read_image())
+    spec = replace(spec, model=model_of(core))
+    check_special_ids(spec, own.keys())
+    return spec, core
 
 
-def of_core(spec: TokenizerSpec, core: _native.Core, own: Collection[str] = ()) -> TokenizerSpec:
-    """Return the same specification, which takes its tokens from its native tokenizer.
+def check_special_ids(spec: TokenizerSpec, own: Collection[str] = ()) -> None:
+    """Raise VocabularyError if the id of a special token is in use.
 
-    Raise VocabularyError if the id of a special token is in use. Those of `own` may share ids.
+    The special tokens `own` may share ids.
     """
     names = {token.content: token.id for token in spec.added}
     owners: dict[int, str] = {}
@@ -178,8 +182,15 @@ def of_core(spec: TokenizerSpec, core: _native.Core, own: Collection[str] = ()) 
         other = owners.setdefault(id_, name)
         if other != name and not (name in own and other in own):
             raise VocabularyError(f"special tokens {other!r} and {name!r} have the same id {id_}")
-    _refuse_taken_ids(core, names)
-    return replace(spec, model=CoreModel.of_core(core))
+    ids_end = spec.model.ids_end
+    taken = {name: id_ for name, id_ in names.items() if id_ < ids_end}
+    tokens = spec.model.by_id() if taken else {}
+    for name, id_ in taken.items():
+        if tokens.get(id_, b"") not in (b"", name.encode()):
+            raise VocabularyError(
+                f"special token {name!r} has id {id_}, which is token {tokens[id_]!r}; give it a "
+                f"free id, such as {max(ids_end, *(1 + other for other in names.values()))}"
+            )
 
 
 def add_special_tokens(
@@ -195,23 +206,6 @@ def add_special_tokens(
                 f"special token {special!r} with id {id_} is not in {name}; add it to the file"
             )
     return spec
-
-
-def _refuse_taken_ids(core: _native.Core, special_tokens: Mapping[str, int]) -> None:
-    """Raise VocabularyError if a special token has the id of a token with another text."""
-    inner = {special: id_ for special, id_ in special_tokens.items() if id_ < core.ids_end()}
-    if not inner:
-        return
-    tokens, buffer = core.tokens()
-    ends = np.asarray(buffer)
-    free = max(core.ids_end(), 1 + max(special_tokens.values()))
-    for special, id_ in inner.items():
-        token = tokens[ends[id_ - 1] if id_ else 0 : ends[id_]]
-        if token not in (b"", special.encode()):
-            raise VocabularyError(
-                f"special token {special!r} has id {id_}, which is token {token!r}; "
-                f"give it a free id, such as {free}"
-            )
 
 
 def merges_of(spec: TokenizerSpec) -> list[Merge]:

@@ -59,6 +59,11 @@ class Model:
         ids, kinds = np.asarray(ids, np.uint32), np.asarray(kinds, np.uint8)
         return cls(b"".join(tokens), lengths, ids, kinds, **options)
 
+    @property
+    def ids_end(self) -> int:
+        """One more than the largest id."""
+        return int(self.ids.max()) + 1 if len(self.ids) else 0
+
     def by_id(self) -> dict[int, bytes]:
         """Return all tokens by id."""
         return dict(zip(self.ids.tolist(), self.tokens(), strict=True))

@@ -368,9 +368,7 @@ def train_pieces(
         )
     learned = texts[len(characters) :]
     made = [
-        Tokenizer._from_spec(
-            parts_of((*front, *learned[: size - least], *characters), chosen), "trained"
-        )
+        Tokenizer._of_trained(parts_of((*front, *learned[: size - least], *characters), chosen))
         for size in sizes
     ]
     # In the tokenizer the merges come first, then the characters.

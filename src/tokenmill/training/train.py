@@ -315,4 +315,4 @@ def _tokenizer(
             f"has {vocabulary.size:_} tokens instead of {size:_}; add more text, or lower "
             "min_frequency"
         )
-    return Tokenizer._from_spec(replace(spec, ranks=made), "trained")
+    return Tokenizer._of_trained(replace(spec, ranks=made))

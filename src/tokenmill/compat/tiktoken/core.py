@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tokenmill import arguments
 from tokenmill.arguments import cpu_count
 from tokenmill.errors import UnknownTokenError
-from tokenmill.formats.build import build, tokens_of
+from tokenmill.formats.build import build, model_of
 from tokenmill.formats.ranks import of_ranks
 from tokenmill.native import _native
 from tokenmill.patterns.schemes import scheme_of
@@ -89,7 +89,7 @@ class Encoding:
 
     @functools.cached_property
     def _mergeable_ranks(self) -> dict[bytes, int]:
-        return {token: id_ for id_, token in tokens_of(self._core).items()}
+        return {token: id_ for id_, token in model_of(self._core).by_id().items()}
 
     # Encoding
 
