@@ -154,6 +154,28 @@ def test_other_methods_give_the_same(name):
         lambda t: t.apply_chat_template([chat, chat[:1]], add_generation_prompt=True, padding=True),
         lambda t: t.decode(t.encode(TEXTS[4])),
         lambda t: t.batch_decode(t(TEXTS)["input_ids"], skip_special_tokens=True),
+        lambda t: [t.decode(t(TEXTS)["input_ids"], skip_special_tokens=x) for x in (False, True)],
+        lambda t: [t.decode([id_]) for id_ in range(0, 1200, 7)],
+        lambda t: t.decode(t(TEXTS[4], return_tensors="np")["input_ids"]),
+        lambda t: t.decode(t.encode(TEXTS[4]), clean_up_tokenization_spaces=True),
+        lambda t: t.backend_tokenizer.decode(t.encode(TEXTS[4])),
+        *(
+            lambda t, ids=ids: t.decode(ids)
+            for ids in ([], [[]], [-1], [1 << 40], ["a"], 5, (5, 6))
+        ),
+        *(lambda t, ids=ids: t.batch_decode(ids) for ids in ([], [[]], [5, 6], [[5], (6, 7)])),
+        *(lambda t, x=x: t(TEXTS[6], add_special_tokens=x) for x in (False, True, 1, None)),
+        *(lambda t, x=x: t.encode(TEXTS[6], add_special_tokens=x) for x in (False, True, 1, None)),
+        lambda t: t(TEXTS[6], TEXTS[2])["input_ids"],
+        *(lambda t, x=x: t(x).n_sequences for x in (TEXTS[2], TEXTS[:2], [TEXTS[:2]])),
+        lambda t: t("\ud800"),
+        lambda t: t.encode("\ud800"),
+        lambda t: t([]),
+        lambda t: t(TEXTS, text_pair=[]),
+        lambda t: t(TEXTS, text_target=TEXTS[:2]),
+        lambda t: t(TEXTS, return_attention_mask=False),
+        lambda t: t(tuple(TEXTS[:2]), max_length=4, truncation=True, padding="max_length"),
+        lambda t: t(TEXTS[2], no_such_option=1),
         lambda t: t.pad(t(TEXTS[:4]), padding=True),
         lambda t: t(["\ud800"]),
         lambda t: t(None),
@@ -201,10 +223,19 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "model": lambda t: setattr(t.backend_tokenizer, "model", small.Real.from_str(OTHER).model),
     "model in place": lambda t: setattr(t.backend_tokenizer.model, "ignore_merges", True),
     "trained": lambda t: t.backend_tokenizer.train_from_iterator(small.TEXTS[:2], trainer()),
+    "processor in place": lambda t: setattr(t.backend_tokenizer.post_processor, "sep", ("a", 65)),
+    "processor by state": lambda t: t.backend_tokenizer.post_processor.__setstate__(
+        tokenizers.processors.RobertaProcessing(("a", 65), ("b", 66)).__getstate__()
+    ),
+    "decoder": lambda t: setattr(t.backend_tokenizer, "decoder", tokenizers.decoders.Fuse()),
     "truncation": lambda t: t.backend_tokenizer.enable_truncation(5),
+    "padding": lambda t: t.backend_tokenizer.enable_padding(length=40),
     "split_special_tokens": lambda t: setattr(t, "split_special_tokens", True),
     "add_eos_token": lambda t: setattr(t, "add_eos_token", False),
 }
+
+
+WITHOUT_EFFECT = ("split_special_tokens", "model in place", "decoder")  # on these ids
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -213,19 +244,68 @@ def test_change_reaches_the_delegate(change):
         tokenizer = small.fast("byte_level")
         if patched:
             patch()
-            assert is_patched(tokenizer)
+            assert is_patched(tokenizer) and tokenizer(TEXTS[2])
         # Not by this one, since the real library has ids of words that it remembers.
         before = copy.deepcopy(tokenizer).backend_tokenizer.encode(TEXTS[2]).ids
         CHANGES[change](tokenizer)
         inner = [of_encoding(tokenizer.backend_tokenizer.encode(text)) for text in TEXTS]
         if patched:
             assert is_patched(tokenizer)
-        return before, inner, said(lambda: tokenizer(TEXTS))
+        texts = [tokenizer.decode(ids) for ids in (before, [*range(300)])]
+        outer = [said(lambda text=text: tokenizer(text)) for text in (TEXTS[2], TEXTS)]
+        return before, inner, texts, outer
 
     want = after(False)
     assert after(True) == want
-    if change not in ("split_special_tokens", "model in place"):
+    # The real library copies a post-processor when it is read.
+    if "processor " not in change and change not in WITHOUT_EFFECT:
         assert want[1][2][0][0] != want[0]
+
+
+def test_every_component_reports_its_changes():
+    """A change is seen because all classes inherit the method that sets an attribute."""
+    patch()
+    for name, family in compat._FAMILIES.items():
+        module = getattr(tokenizers, name)
+        ours = getattr(module, family).__setattr__
+        assert ours is not object.__setattr__
+        for each in vars(module).values():
+            if isinstance(each, type) and issubclass(each, getattr(module, family)):
+                assert each.__setattr__ is ours
+    steps = tokenizers.pre_tokenizers
+    tokenizer = small.fast("byte_level")
+    first, more = tokenizer.backend_tokenizer.pre_tokenizer, steps.Digits(False)
+    tokenizer.backend_tokenizer.pre_tokenizer = steps.Sequence([more, first])
+    assert is_patched(tokenizer)
+    before = tokenizer("1234").word_ids()
+    tokenizer.backend_tokenizer.pre_tokenizer[0] = steps.Digits(True)
+    after = tokenizer("1234").word_ids()
+    unpatch()
+    assert tokenizer("1234").word_ids() == after != before
+    assert steps.PreTokenizer.__setattr__ is object.__setattr__
+
+
+def test_class_that_overrides_a_method_keeps_it():
+    class Mine(PreTrainedTokenizerFast):
+        def _encode_plus(self, text: Any, **options: Any) -> Any:
+            return super()._encode_plus(text=text.upper(), **options)
+
+        def _decode(self, *args: Any, **options: Any) -> str:
+            return super()._decode(*args, **options) + "!"
+
+    patch()
+    tokenizer = Mine(tokenizer_object=small.fast("byte_level").backend_tokenizer)
+    plain = small.fast("byte_level")
+    assert tokenizer("a b").input_ids == tokenizer.encode("a b") == plain("A B").input_ids
+    assert tokenizer.decode([70]) == plain.decode([70]) + "!"
+
+
+def test_loading_makes_the_delegate(tmp_path, monkeypatch):
+    folder = small.folder("byte_level", tmp_path)
+    patch()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    monkeypatch.setattr(compat.Delegate, "_update", None)
+    assert tokenizer("a b").input_ids and is_patched(tokenizer)
 
 
 def test_inexact_tokenizer_stays_unpatched():

@@ -1,11 +1,14 @@
 """transformers' fast tokenizers → the same objects, with tokenmill encoding where it is exact.
 
-A fast tokenizer has a `tokenizers.Tokenizer` in `_tokenizer`. That object stays. The patch
-replaces only the encoding methods of its class, and only for objects of fast tokenizers. Each has a
-delegate, the tokenmill tokenizer that encodes for it. Before each use the delegate compares the
-components of the real tokenizer, which may change in place, and counts of the changes that cannot
-be compared. The real library encodes if tokenmill does not support the tokenizer, or if any of
-about 250 test texts differs.
+A fast tokenizer has a `tokenizers.Tokenizer` in `_tokenizer`. That object stays. It has a delegate,
+the tokenmill tokenizer that encodes for it, which is made when the tokenizer is loaded. The patch
+replaces methods at two levels: those of fast tokenizers for the calls that most programs make, and
+those of `tokenizers.Tokenizer` below for all others.
+
+Components of a tokenizer may change in place. The patch also replaces everything that changes one,
+and each change makes a new `Patch.version`. A delegate that has seen another version compares the
+components with those it was made from. The real library encodes if tokenmill does not support the
+tokenizer, or if any of about 250 test texts differs.
 
 **Invariant**: a delegate has no reference to its real tokenizer, which refers to it in `__dict__`:
 the garbage collector cannot collect such a cycle.
@@ -24,9 +27,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tokenmill.compat.tokenizers import Encoding, Tokenizer, models, processors
-from tokenmill.compat.tokenizers.components import AddedTokens
-from tokenmill.compat.tokenizers.encoding import Padding, Truncation
+from tokenmill.compat.tokenizers import Encoding, Tokenizer, decoders, models, processors
+from tokenmill.compat.tokenizers.components import AddedTokens, check
+from tokenmill.compat.tokenizers.encoding import Padding, Truncation, lazy_encoding
 from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.errors import import_package
 
@@ -37,13 +40,27 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "encode_batch": Pipeline.encode_batch,
     "encode_batch_fast": functools.partial(Pipeline.encode_batch, bare=True),
 }
-# Method → the part of a tokenizer that it changes.
-_CHANGES = {
+# Methods that change a tokenizer.
+_CHANGES = (
+    *("train", "train_from_iterator", "__setstate__", "add_tokens", "add_special_tokens"),
+    *("enable_truncation", "no_truncation", "enable_padding", "no_padding"),
+)
+# Method or attribute → the part that it changes, for parts that cannot be compared.
+_PARTS = {
+    "model": "model",
     "train": "model",
     "train_from_iterator": "model",
     "__setstate__": "model",
     "add_tokens": "added tokens",
     "add_special_tokens": "added tokens",
+}
+# The modules of components and their base classes.
+_FAMILIES = {
+    "models": "Model",
+    "normalizers": "Normalizer",
+    "pre_tokenizers": "PreTokenizer",
+    "processors": "PostProcessor",
+    "decoders": "Decoder",
 }
 _MISSING = object()
 
@@ -52,11 +69,12 @@ _patch: Patch | None = None
 
 
 def patch() -> contextlib.ExitStack:
-    """Let tokenmill encode for all transformers fast tokenizers, also for existing ones.
+    """Let tokenmill encode and decode for transformers' fast tokenizers, also for existing ones.
 
-    A tokenizer that tokenmill cannot encode exactly stays as it is; see `is_patched`. Only encoding
-    changes. `unpatch` reverts the patch, and `with patch():` reverts it at the end of the block. A
-    second call has no effect. MissingExtraError, an ImportError, if transformers is not installed.
+    A tokenizer that tokenmill cannot encode exactly stays as it is; see `is_patched`. The
+    comparison with it is made while it is loaded, or at the first use of an existing one. `unpatch`
+    reverts the patch, and `with patch():` reverts it at the end of the block. A second call has no
+    effect. MissingExtraError, an ImportError, if transformers is not installed.
     """
     global _patch
     undo = contextlib.ExitStack()
@@ -90,19 +108,46 @@ class Patch(contextlib.ExitStack):
         user = "tokenmill.compat.transformers"
         tokenizers = import_package("tokenizers", user)
         transformers = import_package("transformers", user)
+        self.version = object()  # a new one after each change of a tokenizer or component
         self._kind: type[Any] = tokenizers.Tokenizer
         self._encoding: type[Any] = tokenizers.Encoding
-        self._encode: Callable[..., Any] = self._kind.encode
+        self.encode: Callable[..., Any] = self._kind.encode
+        self.decode: Callable[..., Any] = self._kind.decode
         for name, call in _CALLS.items():
-            self._wrap(name, functools.partial(self._encodes, call))
-        for name, counter in _CHANGES.items():
-            self._wrap(name, functools.partial(self._changes, counter))
-        self._wrap("post_process", self._post_processes)
-        model = self._kind.model
-        put = functools.partial(self._changes, "model", model.__set__)
-        self._replace(self._kind, "model", property(model.__get__, put, doc=model.__doc__))
-        fast = transformers.PreTrainedTokenizerFast
-        self._replace(fast, _ATTRIBUTE, _Watched(self, vars(fast).get(_ATTRIBUTE, _MISSING)))
+            self._wrap(self._kind, name, functools.partial(self._encodes, call))
+        self._wrap(self._kind, "decode", self._decodes)
+        self._wrap(self._kind, "post_process", self._post_processes)
+        self._wrap(self._kind, "__setattr__", self._sets)
+        for name in _CHANGES:
+            self._wrap(self._kind, name, functools.partial(self._changes, _PARTS.get(name)))
+        for module, family in _FAMILIES.items():
+            components = vars(getattr(tokenizers, module))
+            items = components.get("Sequence", object)
+            for owner, names in (
+                (components[family], ("__setattr__", "__setstate__")),
+                (items, {"__setitem__", "__delitem__"} & vars(items).keys()),
+            ):
+                for name in names:
+                    self._wrap(owner, name, functools.partial(self._changes, None))
+        self._patch_fast(transformers)
+
+    def _patch_fast(self, transformers: Any) -> None:
+        """Replace methods of fast tokenizers."""
+        fast = self._fast = transformers.PreTrainedTokenizerFast
+        attribute = _Watched(self, vars(fast).get(_ATTRIBUTE, _MISSING))
+        self._replace(fast, _ATTRIBUTE, attribute)
+        load = fast.from_pretrained.__func__
+
+        @functools.wraps(load)
+        def from_pretrained(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            made = load(owner, *args, **kwargs)
+            self.delegate(getattr(made, _ATTRIBUTE, None))
+            return made
+
+        self._replace(fast, "from_pretrained", classmethod(from_pretrained))
+        calls = FastCalls(self, transformers)
+        for name, call in calls.replaced():
+            self._wrap(fast, name, call)
 
     def _replace(self, owner: type[Any], name: str, value: object) -> None:
         if name in vars(owner):
@@ -111,29 +156,32 @@ class Patch(contextlib.ExitStack):
             self.callback(delattr, owner, name)
         setattr(owner, name, value)
 
-    def _wrap(self, name: str, call: Callable[..., Any]) -> None:
-        """Replace a method of the real tokenizer by `call`, which also gets the original method."""
-        original = vars(self._kind)[name]
+    def _wrap(self, owner: type[Any], name: str, call: Callable[..., Any]) -> None:
+        """Replace a method by `call`, which also gets the original method."""
+        original = getattr(owner, name)
 
         @functools.wraps(original)
-        def method(real: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return call(original, real, *args, **kwargs)
+        def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return call(original, self, *args, **kwargs)
 
-        self._replace(self._kind, name, method)
+        self._replace(owner, name, method)
 
     def watch(self, real: object) -> None:
         """Create the delegate of `real`, if it is a tokenizer without one."""
-        if type(real) is self._kind and self._delegate_of(real) is None:
-            vars(real)[_KEY] = (self, Delegate())
+        if type(real) is self._kind:
+            delegate = vars(real).get(_KEY)
+            # The delegate of an earlier patch has missed the changes since.
+            if delegate is None or delegate.patch is not self:
+                vars(real)[_KEY] = Delegate(self)
+
+    def delegate(self, real: object) -> Delegate | None:
+        """Return the delegate of a real tokenizer, for its state now; None if it has none."""
+        found = vars(real).get(_KEY) if type(real) is self._kind else None
+        return None if found is None or found.patch is not self else found.refresh(real)
 
     def pipeline(self, real: object) -> Pipeline | None:
-        delegate = self._delegate_of(real) if type(real) is self._kind else None
-        return None if delegate is None else delegate.pipeline(real, self._encode)
-
-    def _delegate_of(self, real: object) -> Delegate | None:
-        # The delegate of an earlier patch has missed the changes since.
-        owner, delegate = vars(real).get(_KEY, (None, None))
-        return delegate if owner is self else None
+        found = self.delegate(real)
+        return None if found is None else found.pipeline
 
     # Replacements of methods
 
@@ -148,13 +196,28 @@ class Patch(contextlib.ExitStack):
                 pass
         return original(real, *args, **kwargs)
 
-    def _changes(self, counter: str, original: Any, real: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _decodes(self, original: Any, real: Any, ids: Any, skip_special_tokens: Any = True) -> Any:
+        delegate = self.delegate(real)
+        if delegate is not None and delegate.decode is not None and type(ids) is list:
+            try:
+                return delegate.decode(ids, skip_special_tokens)
+            except Exception:  # noqa: S110, as above
+                pass
+        return original(real, ids, skip_special_tokens)
+
+    def _sets(self, original: Any, real: Any, name: str, value: object) -> None:
+        self._changes(_PARTS.get(name), original, real, name, value)
+
+    def _changes(
+        self, part: str | None, original: Any, changed: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:
         try:
-            return original(real, *args, **kwargs)
+            return original(changed, *args, **kwargs)
         finally:
-            delegate = self._delegate_of(real)
-            if delegate is not None:
-                delegate.changes[counter] += 1
+            delegate = vars(changed).get(_KEY) if type(changed) is self._kind else None
+            if delegate is not None and part is not None:
+                delegate.changes[part] += 1
+            self.version = object()
 
     def _post_processes(self, original: Any, real: Any, /, *args: Any, **kwargs: Any) -> Any:
         args = tuple(map(self._real_encoding, args))
@@ -191,8 +254,183 @@ class _Watched:
         del vars(fast)[_ATTRIBUTE]
 
 
+# Calls of fast tokenizers
+
+# These are ours for a fast tokenizer whose class has them from transformers.
+_INHERITED = (
+    *("__call__", "encode", "decode", "_encode_plus", "_decode", "_convert_encoding"),
+    *("set_truncation_and_padding", "_eventual_warn_about_too_long_sequence"),
+)
+_SETTINGS = (
+    *("padding_strategy", "truncation_strategy", "max_length", "stride", "pad_to_multiple_of"),
+    "padding_side",
+)
+# The arguments of `_encode_plus` that have an effect in `FastCalls`.
+_HANDLED = {
+    *("add_special_tokens", "return_tensors", "return_attention_mask", "return_offsets_mapping"),
+    *("split_special_tokens", "verbose", *_SETTINGS),
+}
+
+
+class FastCalls:
+    """The calls of fast tokenizers that most programs make, without words, types and pairs.
+
+    They return None or call the original for everything else. The results are the same.
+    """
+
+    def __init__(self, patch: Patch, transformers: Any) -> None:
+        self._patch = patch
+        self._fast: type[Any] = transformers.PreTrainedTokenizerFast
+        self._batch: type[Any] = transformers.BatchEncoding
+        self._classes = dict[type[Any], bool]()  # those that inherit these calls
+
+    def replaced(self) -> list[tuple[str, Callable[..., Any]]]:
+        """Return the methods to replace: none in a version of transformers with other methods."""
+        if not all(hasattr(self._fast, name) for name in _INHERITED):
+            return []
+        if hasattr(self._fast, "_batch_encode_plus"):  # before 5.0
+            return []
+        if vars(self._batch({})).keys() != {"data", "_encodings", "_n_sequences"}:
+            return []
+        return [
+            ("__call__", self._call),
+            ("encode", self._encode),
+            ("_encode_plus", self._encode_plus),
+            ("decode", self._decode),
+        ]
+
+    def _delegate(self, fast: Any) -> Delegate | None:
+        """Return the delegate of a fast tokenizer that inherits these calls."""
+        delegate = vars(vars(fast)[_ATTRIBUTE]).get(_KEY)
+        if delegate is None or delegate.seen is not self._patch.version:
+            delegate = self._patch.delegate(getattr(fast, _ATTRIBUTE))
+        kind = type(fast)
+        if kind not in self._classes:
+            same = (getattr(kind, name) is getattr(self._fast, name) for name in _INHERITED)
+            modes = hasattr(kind, "_switch_to_input_mode")
+            self._classes[kind] = issubclass(kind, self._fast) and all(same) and not modes
+        return delegate if self._classes[kind] else None
+
+    def _plain(self, fast: Any, text: object, options: dict[str, Any]) -> Plain | None:
+        """Return how one text is encoded if no option but `add_special_tokens` is given."""
+        if type(text) is not str or options.keys() - {"add_special_tokens"}:
+            return None
+        delegate = self._delegate(fast)
+        if delegate is None or fast.split_special_tokens:
+            return None
+        specials = options.get("add_special_tokens", True)
+        return delegate.plain.get(specials) if type(specials) is bool else None
+
+    def _call(self, original: Any, fast: Any, text: Any = None, *args: Any, **options: Any) -> Any:
+        names = fast.model_input_names
+        if args or "attention_mask" not in names or "token_type_ids" in names:
+            return original(fast, text, *args, **options)
+        plain = self._plain(fast, text, options)
+        if plain is None or (ids := plain.ids(fast, text)) is None:
+            return original(fast, text, **options)
+        made = _new(self._batch)
+        made.__dict__ = {
+            "data": {"input_ids": ids, "attention_mask": [1] * len(ids)},
+            "_encodings": [plain.encoding(text)],
+            "_n_sequences": 1,
+        }
+        return made
+
+    def _encode(self, original: Any, fast: Any, text: Any, *args: Any, **options: Any) -> Any:
+        plain = None if args else self._plain(fast, text, options)
+        ids = None if plain is None else plain.ids(fast, text)
+        return original(fast, text, *args, **options) if ids is None else ids
+
+    def _encode_plus(self, original: Any, fast: Any, *args: Any, **options: Any) -> Any:
+        if not args and self._delegate(fast) is not None:
+            try:
+                found = self._columns(fast, **options)
+            except Exception:
+                found = None  # the real library raises its own error
+            if found is not None:
+                return found
+        return original(fast, *args, **options)
+
+    def _columns(self, fast: Any, text: Any, **options: Any) -> Any:
+        """Return the result of `_encode_plus` for one text or a batch; None for other inputs."""
+        names, texts = fast.model_input_names, text if isinstance(text, list | tuple) else [text]
+        given = {name for name, value in options.items() if value not in (None, False)}
+        if given - _HANDLED or "token_type_ids" in names or not texts:
+            return None
+        if any(type(each) is not str for each in texts):
+            return None
+        fast.set_truncation_and_padding(**{name: options.get(name) for name in _SETTINGS})
+        split, real = options.get("split_special_tokens"), getattr(fast, _ATTRIBUTE)
+        if split is None:
+            split = fast.split_special_tokens
+        if real.encode_special_tokens != split:
+            real.encode_special_tokens = split
+        pipeline = self._patch.pipeline(real)
+        if pipeline is None or pipeline.is_random:
+            return None
+        specials = check(options.get("add_special_tokens", True), bool)
+        rows, masks, encodings = pipeline.columns(list(texts), specials)
+        if options.get("max_length") is None and max(map(len, rows)) > fast.model_max_length:
+            for ids in rows:
+                warned = options.get("verbose", True)
+                fast._eventual_warn_about_too_long_sequence(ids, None, warned)
+        columns: dict[str, list[Any]] = {"input_ids": rows}
+        masked = options.get("return_attention_mask")
+        if "attention_mask" in names if masked is None else masked:
+            columns["attention_mask"] = masks
+        if options.get("return_offsets_mapping"):
+            columns["offset_mapping"] = [each.offsets for each in encodings]
+        tensors = options.get("return_tensors")
+        if texts is not text and tensors is None:
+            columns = {name: column[0] for name, column in columns.items()}
+        return self._batch(columns, encodings, tensor_type=tensors, n_sequences=1)
+
+    def _decode(
+        self, original: Any, fast: Any, token_ids: Any, skip_special_tokens: Any = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Decode a list of ids, or several of them."""
+        cleans = options.keys() <= {"clean_up_tokenization_spaces"} and not any(options.values())
+        if type(token_ids) is list and token_ids and cleans and type(skip_special_tokens) is bool:
+            delegate = None if fast.clean_up_tokenization_spaces else self._delegate(fast)
+            decode = None if delegate is None else delegate.decode
+            try:
+                if decode is not None and type(token_ids[0]) is list:
+                    return [decode(ids, skip_special_tokens) for ids in token_ids]
+                if decode is not None:
+                    return decode(token_ids, skip_special_tokens)
+            except Exception:  # noqa: S110, the real library raises its own error below
+                pass
+        return original(fast, token_ids, skip_special_tokens, **options)
+
+
+class Plain(NamedTuple):
+    """How one text becomes ids, without truncation and padding."""
+
+    pipeline: Pipeline
+    specials: bool
+    before: list[int]
+    after: list[int]
+
+    def ids(self, fast: Any, text: str) -> list[int] | None:
+        """Return the ids; None if the real library raises an error."""
+        try:
+            ids = self.pipeline.core.encode(text, self.pipeline.allowed)
+        except Exception:
+            return None
+        if self.before or self.after:
+            ids = [*self.before, *ids, *self.after]
+        if len(ids) > fast.model_max_length:
+            fast._eventual_warn_about_too_long_sequence(ids, None, True)
+        return ids
+
+    def encoding(self, text: str) -> Encoding:
+        return lazy_encoding(functools.partial(self.pipeline.complete, [text], self.specials))
+
+
 # Delegates
 
+_new = object.__new__
 _delegate_lock = threading.Lock()
 
 
@@ -215,6 +453,7 @@ class _State(NamedTuple):
     added_changes: int
     # The others often change between calls.
     processor: bytes
+    decoder: bytes | None  # None: one written in Python
     truncation: dict[str, Any] | None
     padding: dict[str, Any] | None
     encode_special_tokens: bool
@@ -223,49 +462,66 @@ class _State(NamedTuple):
 class Delegate:
     """The tokenmill tokenizer that encodes for a real tokenizer."""
 
-    def __init__(self) -> None:
-        self.changes = Counter[str]()  # of the parts in _CHANGES, which `Patch` counts
+    def __init__(self, patch: Patch) -> None:
+        self.patch = patch
+        self.changes = Counter[str]()  # of the parts in _PARTS, which the patch counts
+        self.seen: object = None  # the version of the patch for which all of this is valid
         # The last state of the real tokenizer, and the tokenizer and its pipeline for that state.
         # None if the real library encodes.
         self._state: _State | None = None
         self._mine: Tokenizer | None = None
-        self._pipeline: Pipeline | None = None
+        self.pipeline: Pipeline | None = None
+        # Without and with the tokens of the template, if a text is neither truncated nor padded.
+        self.plain: dict[bool, Plain] = {}
+        # Ids and whether special tokens are skipped → text. None if the real library decodes.
+        self.decode: Callable[[list[int], bool], str] | None = None
 
-    def pipeline(self, real: Any, encode: Callable[..., Any]) -> Pipeline | None:
-        """Return the pipeline that encodes as `real` does now, or None.
+    def refresh(self, real: Any) -> Delegate:
+        """Return this delegate for the state that `real` has now."""
+        if self.seen is not self.patch.version:
+            with _delegate_lock:
+                version = self.patch.version
+                self._update(real)
+                self.seen = version
+        return self
 
-        `encode` is the original method of the real library.
-        """
-        with _delegate_lock:
-            try:
-                state = self._read_state(real)
-            except Exception:  # a component written in Python has no state
-                return None
-            if state != self._state:
-                try:
-                    self._pipeline = self._make_pipeline(real, encode, state)
-                except Exception:  # unsupported, and no other error may reach the user either
-                    self._pipeline = None
-                if self._pipeline is None:
-                    self._mine = None
-                self._state = state
-            return self._pipeline
+    def _update(self, real: Any) -> None:
+        last = self._state
+        try:
+            state = self._read_state(real)
+        except Exception:  # a component written in Python has no state
+            self.pipeline, self.plain, self.decode = None, {}, None
+            self._state = self._mine = None
+            return
+        if state == last:
+            return
+        try:
+            self.pipeline = self._make_pipeline(real, state)
+        except Exception:  # unsupported, and no other error may reach the user either
+            self.pipeline = None
+        if self.pipeline is None:
+            self._mine = None
+        self.plain = {} if self.pipeline is None else _plain_of(self.pipeline, state)
+        if last is None or self._mine is None or last[:4] != state[:4]:
+            self.decode = self._make_decode(real, state)
+        self._state = state
 
     def _read_state(self, real: Any) -> _State:
         model = real.model
         options = (getattr(model, option.name, None) for option in models.BPE.options)
         parts = (real.normalizer, real.pre_tokenizer, real.post_processor)
         *split, processor = (b"null" if part is None else part.__getstate__() for part in parts)
+        decoder = None
+        with contextlib.suppress(Exception):
+            decoder = b"null" if real.decoder is None else real.decoder.__getstate__()
         size = real.get_vocab_size(False)
         core = (self.changes["model"], type(model).__name__, *options, size, *split)
-        rest = (processor, real.truncation, real.padding, real.encode_special_tokens)
-        return _State(core, self.changes["added tokens"], *rest)
+        rest = (real.truncation, real.padding, real.encode_special_tokens)
+        return _State(core, self.changes["added tokens"], processor, decoder, *rest)
 
-    def _make_pipeline(
-        self, real: Any, encode: Callable[..., Any], state: _State
-    ) -> Pipeline | None:
+    def _make_pipeline(self, real: Any, state: _State) -> Pipeline | None:
         """Return the pipeline for a new state; None if it encodes in another way than `real`."""
-        last, base, texts = self._state, self._pipeline, []
+        last, base, texts = self._state, self.pipeline, []
         if last is None or last.core != state.core:
             if type(real.model).__name__ != "BPE" or real.model.dropout:  # random ids
                 return None
@@ -291,7 +547,37 @@ class Delegate:
             truncation=None if state.truncation is None else Truncation(**state.truncation),
             padding=None if state.padding is None else Padding(**state.padding),
         )
-        return pipeline if _agrees(real, encode, pipeline, texts) else None
+        return pipeline if _agrees(real, self.patch.encode, pipeline, texts) else None
+
+    def _make_decode(self, real: Any, state: _State) -> Callable[[list[int], bool], str] | None:
+        """Return the method that decodes like the decoder of `real`, or None."""
+        if self._mine is None or self.pipeline is None or state.decoder is None:
+            return None
+        try:
+            self._mine.decoder = decoders.Decoder.read(json.loads(state.decoder))
+            decode = self._mine._current()._decodes
+        except Exception:  # unsupported
+            return None
+        ids = [self.pipeline.encode(text).ids for text in _general_texts()[::8]]
+        choose = random.Random(20)  # noqa: S311, no secret
+        ids += [[choose.randrange(real.get_vocab_size()) for _ in range(9)] for _ in range(20)]
+        ids += [[id_] for id_ in list(self._mine._added.by_id)[:_ADDED_MAX]]
+        for skip in (False, True):
+            if any(decode(each, skip) != self.patch.decode(real, each, skip) for each in ids):
+                return None
+        return decode
+
+
+def _plain_of(pipeline: Pipeline, state: _State) -> dict[bool, Plain]:
+    """Return both plain ways to encode; none if a text is changed before or after."""
+    if pipeline.is_random or state.encode_special_tokens:
+        return {}
+    if pipeline.truncation is not None or pipeline.padding is not None:
+        return {}
+    try:
+        return {each: Plain(pipeline, each, *pipeline.around(each)) for each in (False, True)}
+    except Exception:  # a template that repeats the text
+        return {}
 
 
 # The comparison

@@ -1,7 +1,7 @@
 """Encodings: ids with offsets, tokens, types and masks; truncation and padding.
 
-Ids are computed at once. The other lists are computed when they are first read, by encoding again
-with offsets, because most callers read only ids and masks.
+A field is computed when it is first read, by encoding again with offsets, because most callers read
+only ids and masks.
 
 **Invariant**: lists are never changed in place, so that encodings can share them.
 """
@@ -33,6 +33,7 @@ _LISTS = {
     "ids": "_ids", "type_ids": "_type_ids", "tokens": "_tokens", "words": "_words",
     "offsets": "_offsets", "special_tokens_mask": "_special", "attention_mask": "_attention",
 }  # fmt: skip
+_new = object.__new__
 _check_side = one_of({"left": "Left", "right": "Right"})
 
 
@@ -46,16 +47,16 @@ class Run(NamedTuple):
 
 
 def _list(name: str, doc: str) -> Any:
-    """Return a property with a copy of a list of the complete encoding."""
-    return property(lambda encoding: getattr(encoding._complete(), name)[:], doc=doc)
+    """Return a property with a copy of a list."""
+    return property(lambda encoding: getattr(encoding, name)[:], doc=doc)
 
 
 def _list_of_runs(name: str, field: str, doc: str) -> Any:
-    """Return a property with a list that has a field of `Run` until the encoding is complete."""
+    """Return a property with a list that has a field of `Run` until the list is computed."""
 
     def get(encoding: Encoding) -> list[int]:
         if encoding._runs is None:
-            return list(getattr(encoding, name))
+            return getattr(encoding, name)[:]  # type: ignore[no-any-return]
         values = (repeat(getattr(run, field), len(run.ids)) for run in encoding._runs)
         return list(chain.from_iterable(values))
 
@@ -76,15 +77,22 @@ class Encoding:
     # Sequence → its tokens, as (start, stop). If empty, one sequence has all tokens.
     _ranges: dict[int, tuple[int, int]]
     # Computes the complete encoding; None if it is complete.
-    _make: Callable[[], Encoding] | None
-    # Types and masks while the encoding is not complete.
-    _runs: list[Run] | None
+    _make: Callable[[], Encoding] | None = None
+    # Known while the encoding is not complete: the number of texts, and maybe types and masks.
+    _count: int = 1
+    _runs: list[Run] | None = None
 
     def __init__(self) -> None:
         for name in _LISTS.values():
             setattr(self, name, [])
         self._overflowing, self._ranges = [], {}
-        self._make, self._runs = None, None
+        self._make = self._runs = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute the complete encoding for a field that it does not have yet."""
+        if self._make is None or name not in Encoding.__annotations__:
+            raise AttributeError(f"'Encoding' object has no attribute {name!r}")
+        return getattr(self._complete(), name)
 
     # Attributes
 
@@ -123,7 +131,7 @@ class Encoding:
     @property
     def n_sequences(self) -> int:
         """The number of texts."""
-        return len(self._complete()._ranges) or 1
+        return self._count if self._make is not None else len(self._ranges) or 1
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -138,7 +146,6 @@ class Encoding:
         return dump(self._state()).encode()
 
     def _state(self) -> dict[str, Any]:
-        self._complete()
         ranges = {str(i): {"start": a, "end": b} for i, (a, b) in self._ranges.items()}
         return {
             **{key: getattr(self, name) for key, name in _LISTS.items()},
@@ -164,7 +171,7 @@ class Encoding:
     def token_to_sequence(self, token_index: int) -> int | None:
         """Return the text of a token, or None."""
         token = check(token_index, int)
-        ranges = self._complete()._ranges or {0: (0, len(self) + 1)}  # also one past the end
+        ranges = self._ranges or {0: (0, len(self) + 1)}  # also one past the end
         return next((i for i, (start, stop) in ranges.items() if start <= token < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
@@ -208,21 +215,19 @@ class Encoding:
         return self._offsets[tokens[0]][0], self._offsets[tokens[1] - 1][1]
 
     def _range(self, sequence: int) -> tuple[int, int]:
-        return self._complete()._ranges.get(check(sequence, int), (0, len(self)))
+        return self._ranges.get(check(sequence, int), (0, len(self)))
 
     # Changes
 
     def set_sequence_id(self, sequence_id: int) -> None:
         """Assign all tokens to this text."""
-        whole = self._complete()
-        whole._ranges = {**whole._ranges, check(sequence_id, int): (0, len(self))}
+        self._complete()._ranges = {**self._ranges, check(sequence_id, int): (0, len(self))}
 
     def pad(self, length: int, **kwargs: Any) -> None:
         """Pad to `length` tokens, with `direction`, `pad_id`, `pad_type_id` and `pad_token`."""
         self._pad(check(length, int), Padding(**kwargs))
 
     def _pad(self, target: int, padding: Padding) -> None:
-        self._complete()
         # Another encoding may share them and pad them in another way.
         self._overflowing = [each._copy() for each in self._overflowing]
         for each in self._overflowing:
@@ -246,7 +251,6 @@ class Encoding:
         length = len(self._ids)
         if longest >= length:
             return
-        self._complete()
         if longest == 0:
             everything = self._copy()
             self.__init__()  # type: ignore[misc]
@@ -266,8 +270,9 @@ class Encoding:
 
     def _complete(self) -> Encoding:
         """Return this encoding with all lists."""
-        if self._make is not None:
-            self._take(self._make())
+        make = self._make  # None if another thread has completed it
+        if make is not None:
+            self._take(make())
         return self
 
     def _take(self, other: Encoding) -> None:
@@ -293,13 +298,12 @@ class Encoding:
 
     def _merge_with(self, pair: Encoding, growing: bool) -> None:
         """Append `pair`. Each overflow of one is combined with each overflow of the other."""
-        self._complete()
         overflowing = []
         for mine in self._overflowing:
-            for other in (pair._complete(), *pair._overflowing):
+            for other in (pair, *pair._overflowing):
                 overflowing.append(mine._copy())
                 overflowing[-1]._merge_with(other, growing)
-        for other in pair._complete()._overflowing:
+        for other in pair._overflowing:
             overflowing.append(self._copy())
             overflowing[-1]._merge_with(other, growing)
         length = len(self._ids)
@@ -312,12 +316,14 @@ class Encoding:
         self._overflowing = overflowing
 
 
-def lazy_encoding(runs: list[Run], make: Callable[[], Encoding]) -> Encoding:
-    """Return an encoding that has only ids until `make` completes it."""
-    made = Encoding.__new__(Encoding)
-    columns = [run.ids for run in runs]
-    made._ids = columns[0] if len(runs) == 1 else list(chain.from_iterable(columns))
-    made._runs, made._make = runs, make
+def lazy_encoding(make: Callable[[], Encoding], runs: list[Run] | None = None) -> Encoding:
+    """Return an encoding that has only the ids of `runs` until `make` completes it."""
+    made = _new(Encoding)
+    made._make = make
+    if runs is not None:
+        columns = [run.ids for run in runs]
+        made._ids = columns[0] if len(runs) == 1 else list(chain.from_iterable(columns))
+        made._runs = runs
     return made
 
 

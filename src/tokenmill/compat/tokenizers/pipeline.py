@@ -104,6 +104,53 @@ class Pipeline:
 
     # The fast path
 
+    def columns(
+        self, texts: list[str], specials: bool
+    ) -> tuple[list[list[int]], list[list[int]], list[Encoding]]:
+        """Return the ids, the attention masks and the encodings of texts.
+
+        A text with a lone surrogate is a ValueError.
+        """
+        before, after = self.around(specials)
+        if len(texts) > 1:
+            threads = arguments.thread_count(None)
+            rows = self.core.encode_batch(texts, self.allowed, threads)
+        else:
+            rows = [self.core.encode(texts[0], self.allowed)]
+        longest, cut = max(map(len, rows)), self.truncation
+        if cut is not None:
+            (limit,) = cut.lengths([longest], len(before) + len(after))
+            if 0 < limit < longest:
+                cut.check_overlap(limit)
+            if limit < longest and cut.direction == "left":
+                rows = [ids[max(len(ids) - limit, 0) :] for ids in rows]
+            elif limit < longest:
+                rows = [ids[:limit] for ids in rows]
+        if before or after:
+            rows = [[*before, *ids, *after] for ids in rows]
+        masks = [[1] * len(ids) for ids in rows]
+        target = 0
+        if self.padding is not None:
+            target = self.padding.target(max(map(len, rows)))
+            pad_id, is_left = self.padding.pad_id, self.padding.direction == "left"
+            for ids, mask in zip(rows, masks, strict=True):
+                missing = target - len(ids)
+                if missing > 0:
+                    place = 0 if is_left else len(ids)
+                    ids[place:place] = [pad_id] * missing
+                    mask[place:place] = [0] * missing
+        encodings = [
+            lazy_encoding(partial(self.complete, [text], specials, False, target)) for text in texts
+        ]
+        return rows, masks, encodings
+
+    def around(self, specials: bool) -> tuple[list[int], list[int]]:
+        """Return the ids before and after one text; ValueError if the text is repeated."""
+        items = self._items(False, specials)
+        (place,) = (index for index, item in enumerate(items) if item.ids is None)
+        ids = [item.ids or () for item in items]
+        return [*chain(*ids[:place])], [*chain(*ids[place + 1 :])]
+
     def _encode(
         self, batch: list[Texts], ids: list[list[list[int]]], specials: bool, bare: bool = False
     ) -> list[Encoding]:
@@ -118,10 +165,11 @@ class Pipeline:
                 if length < target:
                     run = Run([pad_id] * (target - length), type_id, 1, 0)
                     runs.insert(0 if side == "left" else len(runs), run)
-        return [
-            lazy_encoding(runs, partial(self.complete, texts, specials, bare, target))
-            for texts, runs in zip(batch, found, strict=True)
-        ]
+        made = []
+        for texts, runs in zip(batch, found, strict=True):
+            made.append(lazy_encoding(partial(self.complete, texts, specials, bare, target), runs))
+            made[-1]._count = len(texts)
+        return made
 
     def _runs(self, sequences: list[list[int]], specials: bool, bare: bool) -> list[Run]:
         """Return the ids of one encoding without padding."""

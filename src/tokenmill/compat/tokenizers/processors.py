@@ -126,8 +126,8 @@ def _trim(encodings: list[Encoding], prefix: bool) -> None:
     With `prefix` a single leading space of the first token is the one that encoding added. It has
     no offset, so it stays. Several leading spaces are all part of the text.
     """
-    for encoding in [one for each in encodings for one in (each, *each._complete()._overflowing)]:
-        offsets = list(encoding._complete()._offsets)
+    for encoding in [one for each in encodings for one in (each, *each._overflowing)]:
+        offsets = list(encoding._offsets)
         for i, token in enumerate(encoding._tokens):
             (start, stop) = offsets[i]
             left = len(token) - len(token.lstrip(_SPACES))

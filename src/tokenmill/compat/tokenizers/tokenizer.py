@@ -7,6 +7,7 @@ first use, and again after a component changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -42,7 +43,7 @@ from tokenmill.compat.tokenizers.components import (
 )
 from tokenmill.compat.tokenizers.encoding import Encoding, Padding, Truncation
 from tokenmill.compat.tokenizers.pipeline import Pipeline
-from tokenmill.decoding import Decoder
+from tokenmill.decoding import Decoder, is_byte_level
 from tokenmill.errors import VocabularyError
 from tokenmill.formats import detect, tokenizer_json
 from tokenmill.formats.build import build
@@ -315,14 +316,14 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids, by default without special tokens."""
-        return self._current()._decodes.decode(check_ids(ids), check(skip_special_tokens, bool))
+        return self._current()._decodes(check_ids(ids), check(skip_special_tokens, bool))
 
     def decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
         """Return the texts of many sequences of ids."""
         checked, skip = check_items(sequences, check_ids), check(skip_special_tokens, bool)
-        return [self._current()._decodes.decode(ids, skip) for ids in checked]
+        return [self._current()._decodes(ids, skip) for ids in checked]
 
     async_decode_batch = _in_thread(decode_batch)
 
@@ -367,11 +368,35 @@ class Tokenizer:
         return functools.cache(self._normalizer.normalize_str)
 
     @once
-    def _decodes(self) -> Decoder:
+    def _decodes(self) -> Callable[[list[int], bool], str]:
         special_tokens = {
             id_ for id_ in self._added.by_id if self._token(id_) in self._added.special_tokens
         }
-        return Decoder(json_of(self._decoder), self._token, special_tokens)
+        chain = Decoder(json_of(self._decoder), self._token, special_tokens)
+        core = self._joining_core()
+
+        def decode(ids: list[int], skip_special_tokens: bool) -> str:
+            if core is not None:
+                kept = ids
+                if skip_special_tokens and not special_tokens.isdisjoint(ids):
+                    kept = [id_ for id_ in ids if id_ not in special_tokens]
+                with contextlib.suppress(KeyError):  # an unknown id, which the chain skips
+                    return core.decode(kept).decode("utf-8", "replace")
+            return chain.decode(check_ids(ids), skip_special_tokens)
+
+        return decode
+
+    def _joining_core(self) -> _native.Core | None:
+        """Return the core if it decodes like the decoder, or None."""
+        if not isinstance(self._decoder, decoders.ByteLevel):
+            return None
+        try:
+            core, added = self._pipeline.core, self._added.spec()
+        except Exception:  # whatever encoding lacks, the decoder does not need it
+            return None
+        assert self._read is not None
+        spec = dataclasses.replace(self._read[1], added=added, decoder=json_of(self._decoder))
+        return core if is_byte_level(spec) else None
 
     @once
     def _pipeline(self) -> Pipeline:
