@@ -34,16 +34,17 @@ class Step:
 
     number: int
     name: str
+    module: str
     share: int
     idea: str
 
 
 STEPS = (
-    Step(1, "rebuild", 100, "a new list per merge"),
-    Step(2, "scan", 100, "ranks in a list, the lowest is searched"),
-    Step(3, "heap", 100, "a heap, and symbols in a linked list"),
-    Step(4, "cached", 20, "a cache of pretokens"),
-    Step(5, "native", 1, "the core"),
+    Step(1, "naive", "step01_naive", 100, "a new list per merge"),
+    Step(2, "in place", "step02_in_place", 100, "ranks in a list, the lowest is searched"),
+    Step(3, "priority queue", "step03_heap", 100, "a heap, and symbols in a linked list"),
+    Step(4, "cache", "step04_cached", 20, "a cache of pretokens"),
+    Step(5, "native", "native", 1, "the core"),
 )
 
 
@@ -96,7 +97,7 @@ def measure(
 ) -> Measurement:
     """Measure one step in a fresh process."""
     count = max(1, encodes // step.share)
-    arguments = [step.name, str(vocabulary), str(count), str(runs), str(warmup), expected]
+    arguments = [step.module, str(vocabulary), str(count), str(runs), str(warmup), expected]
     row, peak = runner.run_fresh("ladder.encoding.steps", arguments, step.name)
     if not row["ids_equal"]:
         raise LadderError(f"step {step.name!r} returns other ids than the reference")

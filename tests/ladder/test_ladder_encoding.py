@@ -16,14 +16,22 @@ from ladder_steps import run_ladder as run
 from rich.console import Console
 
 from ladder import runner, values
-from ladder.encoding import cached, heap, native, rebuild, scan, steps, texts
 from ladder.encoding import command as ladder_encoding
+from ladder.encoding import (
+    native,
+    step01_naive,
+    step02_in_place,
+    step03_heap,
+    step04_cached,
+    steps,
+    texts,
+)
 from ladder.errors import LadderError
 from ladder.runner import Statistics
 from tokenmill import reference, train_from_iterator
 
 PATTERN = reference.GPT2_PATTERN
-MODULES = (rebuild, scan, heap, cached, native)
+MODULES = (step01_naive, step02_in_place, step03_heap, step04_cached, native)
 DOCUMENTS = [
     "aaaa aaa aa a",
     "abab abba baab",
@@ -65,8 +73,8 @@ def test_all_steps_return_the_same_ids_with_any_trained_vocabulary(documents, si
 
 
 def test_full_cache_keeps_the_ids(monkeypatch):
-    monkeypatch.setattr(cached, "CACHE_MAX", 1)
-    encode = cached.prepare(RANKS, PATTERN)
+    monkeypatch.setattr(step04_cached, "CACHE_MAX", 1)
+    encode = step04_cached.prepare(RANKS, PATTERN)
     for text in (*DOCUMENTS, *DOCUMENTS):
         assert encode(text) == reference.encode(text, RANKS, PATTERN)
 
@@ -97,7 +105,7 @@ def test_command_measures_steps(tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["step"], row["name"]) for row in found["steps"]] == [
-        (2, "scan"), (4, "cached"), (5, "native"),
+        (2, "in place"), (4, "cache"), (5, "native"),
     ]  # fmt: skip
     for row in found["steps"]:
         assert row["ids_equal"] is True
@@ -124,14 +132,14 @@ def test_invalid_steps_are_rejected():
 
 def test_step_with_other_ids_has_no_time(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "run_fresh", lambda *_: ({"ids_equal": False}, 0))
-    with pytest.raises(LadderError, match="'heap' returns other ids than the reference"):
+    with pytest.raises(LadderError, match="'priority queue' returns other ids than the reference"):
         steps.measure(steps.STEPS[2], tmp_path, 1, 1, 0, "")
 
 
 def test_table_has_figures(rows):
     cells = ladder_encoding.cells(rows)
     assert cells[0][:7] == [
-        "1 rebuild", "500 ± 10 µs", "480 … 520 µs", "490 µs", "600", "", "1.00 ×",
+        "1 naive", "500 ± 10 µs", "480 … 520 µs", "490 µs", "600", "", "1.00 ×",
     ]  # fmt: skip
     assert cells[1][:2] == ["5 native", "1.00 ± 0.02 µs"]
     assert cells[1][4:7] == ["60,000", "500 ×", "500 ×"]
@@ -148,7 +156,7 @@ def test_markdown_is_written_between_the_marks_of_a_document(rows, tmp_path, mon
     text = document.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n")
     assert "earlier" not in text
-    assert "| 1 rebuild | 500 ± 10 µs | 480 … 520 µs |" in text
+    assert "| 1 naive | 500 ± 10 µs | 480 … 520 µs |" in text
     document.write_text("no marks", encoding="utf-8")
     with pytest.raises(LadderError, match="has no lines <!-- ladder-encoding:start -->"):
         ladder_encoding.run(argparse.Namespace(**options))

@@ -1,4 +1,4 @@
-"""Step 1, "rebuild": find the best pair, build a new list with the pair merged, and repeat.
+"""Step 1, naive: find the best pair, build a new list with the pair merged, and repeat.
 
 The obvious first program. Of all adjacent symbols that together are a token, the pair with the
 lowest rank is merged, until no pair is a token. This is the definition of byte-pair encoding, so

@@ -1,4 +1,4 @@
-"""Step 3, "heap": a heap yields the lowest rank, and symbols form a linked list.
+"""Step 3, priority queue: a heap yields the lowest rank, and symbols form a linked list.
 
 One idea: do not search for the lowest rank. A heap has the pairs, ordered by rank and then by
 position. Each symbol has the start of the next and of the previous one, so a merge moves no data. A

@@ -1,4 +1,4 @@
-"""Step 4, "cached": merge each distinct pretoken once.
+"""Step 4, cache: merge each distinct pretoken once.
 
 One idea: the ids of a pretoken depend on that pretoken alone, and text repeats its words. In
 English, 2,048 words are 82 % of all words. A dict from pretokens to ids therefore answers nearly
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ladder.encoding.heap import merge
 from ladder.encoding.pretokens import Encode, cutter
+from ladder.encoding.step03_heap import merge
 
 CACHE_MAX = 1 << 16
 
