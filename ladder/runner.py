@@ -1,7 +1,8 @@
 """A step of a ladder → its figures, a table and a plot. All ladders use this runner.
 
-A step runs in a fresh process with `python -m MODULE` and prints one JSON object. A thread of the
-parent process samples the memory of that process and its children every 10 ms.
+A step runs in a fresh process with `python -m MODULE` and prints one JSON object. Its figures are
+medians of three runs after a warm-up, with the range of CPU time. A thread of the parent process
+samples the memory of that process and its children every 10 ms.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gc
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import threading
@@ -28,8 +30,8 @@ from ladder.errors import LadderError
 from tokenmill.cli import output
 from tokenmill.errors import OptionError
 
-RUNS = 10
-WARMUP = 3
+RUNS = 3
+WARMUP = 1
 _SAMPLE_SECONDS = 0.01
 _FILE_COLUMNS = 140
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -98,46 +100,42 @@ def _tree_bytes(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Times of the counted runs in seconds, without the warm-up runs."""
+    """Medians of the counted runs in seconds, without the warm-up runs, and the range of CPU time.
 
-    mean: float
-    sigma: float  # of a sample, n - 1; 0 for one run
-    min: float
-    max: float
-    cpu: float  # mean CPU time, which other programs disturb least
+    CPU time is the figure of all ladders, because other programs disturb it least.
+    """
+
+    cpu: float
+    cpu_min: float
+    cpu_max: float
+    seconds: float
     runs: int
-    warmup: int
+    warmup: int = 0
 
     def __mul__(self, factor: float) -> Statistics:
         """Return the statistics of another amount of work, for example one of a thousand calls."""
-        times = ("mean", "sigma", "min", "max", "cpu")
+        times = ("cpu", "cpu_min", "cpu_max", "seconds")
         return replace(self, **{name: getattr(self, name) * factor for name in times})
 
     def as_json(self) -> dict[str, float | int]:
         return asdict(self)
 
     def spread(self) -> str:
-        """Return mean and sigma in the unit of the mean, such as "8.7 ± 0.2 ms"."""
-        size, unit = unit_of(self.mean)
-        return f"{number(self.mean / size)} ± {number(self.sigma / size, self.mean / size)} {unit}"
-
-    def span(self) -> str:
-        """Return minimum and maximum in the unit of the mean, such as "8.5 … 9.1 ms"."""
-        size, unit = unit_of(self.mean)
-        ends = [number(each / size, self.mean / size) for each in (self.min, self.max)]
-        return f"{ends[0]} … {ends[1]} {unit}"
+        """Return CPU time and its range, such as "8.7 ms (8.5–9.1)"."""
+        if self.runs == 1 or self.cpu_max - self.cpu_min < 0.005 * self.cpu_max:
+            return duration(self.cpu)
+        size, _ = unit_of(self.cpu)
+        ends = [number(each / size, self.cpu / size) for each in (self.cpu_min, self.cpu_max)]
+        return f"{duration(self.cpu)} ({ends[0]}–{ends[1]})"
 
 
 def statistics_of(seconds: Sequence[float], cpu: Sequence[float], warmup: int = 0) -> Statistics:
     """Return the statistics of times without the first `warmup`."""
-    counted = seconds[warmup:]
+    counted = cpu[warmup:]
     if not counted:
         raise ValueError(f"{len(seconds)} times with a warm-up of {warmup} leave none")
-    mean = math.fsum(counted) / len(counted)
-    squares = math.fsum((each - mean) ** 2 for each in counted)
-    sigma = math.sqrt(squares / (len(counted) - 1)) if len(counted) > 1 else 0.0
-    mean_cpu = math.fsum(cpu[warmup:]) / len(counted)
-    return Statistics(mean, sigma, min(counted), max(counted), mean_cpu, len(counted), warmup)
+    medians = statistics.median(counted), statistics.median(seconds[warmup:])
+    return Statistics(medians[0], min(counted), max(counted), medians[1], len(counted), warmup)
 
 
 def measure_runs(work: Callable[[], object], runs: int = RUNS, warmup: int = WARMUP) -> Statistics:

@@ -1,6 +1,6 @@
 """Step 5, "native": the core. The same ideas without the interpreter.
 
-One idea: leave Python. Bit masks find pretokens 64 bytes at a time instead of a regular expression.
+The idea: leave Python. Bit masks find pretokens 64 bytes at a time instead of a regular expression.
 The cache is a table of fixed size, and an entry has a short pretoken and its ids in one cache line.
 A short miss is scanned, and a long one is split and merged in linear time. A call returns a list of
 int objects that were made in advance.

@@ -1,8 +1,7 @@
 """Step 1, naive: find the best pair, build a new list with the pair merged, and repeat.
 
-The obvious first program. Of all adjacent symbols that together are a token, the pair with the
-lowest rank is merged, until no pair is a token. This is the definition of byte-pair encoding, so
-errors are unlikely.
+The idea is the definition of byte-pair encoding. Of all adjacent symbols that together are a token,
+the pair with the lowest rank is merged, until no pair is a token.
 
 Costs: each merge visits every pair, concatenates two byte strings and hashes the result, and
 copies the whole list. A pretoken of n bytes has up to n - 1 merges, so time grows with n².

@@ -1,6 +1,6 @@
 """Step 2, in place: keep the rank of each pair, and update two of them per merge.
 
-One idea: a merge affects only its neighbours. The ranks are in a list next to the symbols. One scan
+The idea: a merge affects only its neighbours. The ranks are in a list next to the symbols. One scan
 over integers finds the lowest. After a merge, the pair to the left and the pair to the right get
 new ranks. The lists are changed in place.
 

@@ -1,6 +1,6 @@
 """Step 3, priority queue: a heap yields the lowest rank, and symbols form a linked list.
 
-One idea: do not search for the lowest rank. A heap has the pairs, ordered by rank and then by
+The idea: do not search for the lowest rank. A heap has the pairs, ordered by rank and then by
 position. Each symbol has the start of the next and of the previous one, so a merge moves no data. A
 pair that changes stays in the heap, and is dropped when it comes up with an outdated rank.
 

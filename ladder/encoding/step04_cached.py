@@ -1,6 +1,6 @@
 """Step 4, cache: merge each distinct pretoken once.
 
-One idea: the ids of a pretoken depend on that pretoken alone, and text repeats its words. In
+The idea: the ids of a pretoken depend on that pretoken alone, and text repeats its words. In
 English, 2,048 words are 82 % of all words. A dict from pretokens to ids therefore answers nearly
 always, and the speed of a miss hardly matters. Splitting and look-ups remain.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
+import hard_inputs
 import pytest
-from conftest import examples
+from conftest import examples, sample
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_steps import keep_steps
@@ -18,6 +20,8 @@ from rich.console import Console
 from ladder import runner, values
 from ladder.encoding import command as ladder_encoding
 from ladder.encoding import (
+    compiled,
+    libraries,
     native,
     step01_naive,
     step02_in_place,
@@ -26,12 +30,16 @@ from ladder.encoding import (
     steps,
     texts,
 )
+from ladder.encoding.criteria import Criterion
+from ladder.encoding.pretokens import Encode
 from ladder.errors import LadderError
 from ladder.runner import Statistics
 from tokenmill import reference, train_from_iterator
 
 PATTERN = reference.GPT2_PATTERN
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = (step01_naive, step02_in_place, step03_heap, step04_cached, native)
+ZIG = [step for step in (*steps.STEPS, *steps.TRIED) if step.language == "Zig"]
 DOCUMENTS = [
     "aaaa aaa aa a",
     "abab abba baab",
@@ -44,12 +52,21 @@ RANKS = reference.train(DOCUMENTS, PATTERN, 300)
 TEXTS = st.text("ab ' \n1中🙂", max_size=40) | st.text(max_size=40)
 
 
-def assert_equal_ids(ranks: dict[bytes, int], text: str) -> None:
+def prepare_all(ranks: dict[bytes, int]) -> dict[str, Encode]:
+    found = {module.__name__: module.prepare(ranks, PATTERN) for module in MODULES}
+    return found | {f"{step.number} {step.name}": step.prepare(ranks, PATTERN) for step in ZIG}
+
+
+def assert_equal_ids(encoders: dict[str, Encode], ranks: dict[bytes, int], text: str) -> None:
     expected = reference.encode(text, ranks, PATTERN)
-    for module in MODULES:
-        encode = module.prepare(ranks, PATTERN)
-        assert encode(text) == expected, module.__name__
-        assert encode(text) == expected, f"{module.__name__}, again"
+    for name, encode in encoders.items():
+        assert encode(text) == expected, name
+        assert encode(text) == expected, f"{name}, again"
+
+
+@pytest.fixture(scope="module")
+def encoders() -> dict[str, Encode]:
+    return prepare_all(RANKS)
 
 
 @settings(deadline=None, max_examples=max(20, examples(100)))
@@ -60,16 +77,23 @@ def assert_equal_ids(ranks: dict[bytes, int], text: str) -> None:
 @example("a" * 500)
 @example("ab" * 300)
 @example("\U0010ffff\u200d\u0301")
-def test_all_steps_return_the_ids_of_the_reference(text):
-    assert_equal_ids(RANKS, text)
+@example(" 's '  're\u3000\u3000x \u2028")
+def test_all_steps_return_the_ids_of_the_reference(encoders, text):
+    assert_equal_ids(encoders, RANKS, text)
 
 
 @settings(deadline=None, max_examples=max(8, examples(40)))
 @given(st.lists(TEXTS, max_size=5), st.integers(256, 320), TEXTS)
 def test_all_steps_return_the_same_ids_with_any_trained_vocabulary(documents, size, text):
     ranks = reference.train(documents, PATTERN, size)
-    assert_equal_ids(ranks, text)
-    assert_equal_ids(ranks, "".join(documents))
+    encoders = prepare_all(ranks)
+    assert_equal_ids(encoders, ranks, text)
+    assert_equal_ids(encoders, ranks, "".join(documents))
+
+
+def test_hard_inputs_have_the_ids_of_the_reference(encoders):
+    for text in sample(hard_inputs.STRINGS):
+        assert_equal_ids(encoders, RANKS, text)
 
 
 def test_full_cache_keeps_the_ids(monkeypatch):
@@ -99,21 +123,24 @@ def test_command_measures_steps(tmp_path, monkeypatch):
     keep_steps(monkeypatch, "native")
     plot = tmp_path / "encoding.svg"
     done = run(
-        *("encoding", "--steps", "2,4-5", "--encodes", "100", "--runs", "2"),
+        *("encoding", "--steps", "2,10-12", "--encodes", "100", "--runs", "2"),
         *("--warmup", "1", "--json", "--plot", plot),
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(row["step"], row["name"]) for row in found["steps"]] == [
-        (2, "in place"), (4, "cache"), (5, "native"),
+        (2, "in place"), (10, "cache"), (11, "native"), (12, "rustbpe"), (24, "separate keys"),
     ]  # fmt: skip
     for row in found["steps"]:
         assert row["ids_equal"] is True
         assert row["run"]["runs"] == 2 and row["run"]["warmup"] == 1
-        assert 0 < row["run"]["min"] <= row["run"]["mean"] <= row["run"]["max"]
-        assert row["seconds"] == pytest.approx(row["run"]["mean"] / row["encodes"])
+        assert 0 < row["run"]["cpu_min"] <= row["run"]["cpu"] <= row["run"]["cpu_max"]
         assert row["long_seconds"] > 0
-    assert [row["encodes"] for row in found["steps"]] == [1, 5, 100]
+    assert [row["encodes"] for row in found["steps"]] == [1, 100, 100, 25, 100]
+    criteria = {row["text"]: row for row in found["criteria"]}
+    assert len(criteria) == 10
+    assert criteria["less than 1 KB per tokenizer, shared vocabulary"]["holds"] is True
+    assert criteria["training twice as fast as rustbpe"]["holds"] is True
     root = ElementTree.parse(plot).getroot()
     assert root.tag.endswith("svg")
     assert "native" in plot.read_text(encoding="utf-8")
@@ -125,9 +152,9 @@ def test_invalid_steps_are_rejected():
     for wrong in ("0", "1-6", "3-2", "x", "1,,2", "", "-1", "²", "1-"):
         with pytest.raises(argparse.ArgumentTypeError, match="numbers from 1 to 5, such as 1-5"):
             steps_of(wrong)
-    done = run("encoding", "--steps", "1-6")
+    done = run("encoding", "--steps", "1-14")
     assert done.returncode == 2
-    assert "'1-6' is not made of numbers from 1 to 5" in done.stderr
+    assert "'1-14' is not made of numbers from 1 to 13" in done.stderr
 
 
 def test_step_with_other_ids_has_no_time(tmp_path, monkeypatch):
@@ -136,27 +163,65 @@ def test_step_with_other_ids_has_no_time(tmp_path, monkeypatch):
         steps.measure(steps.STEPS[2], tmp_path, 1, 1, 0, "")
 
 
+def test_library_is_compiled_once_and_in_other_modes(tmp_path, monkeypatch):
+    assert compiled.load_library() is compiled.load_library()
+    encode = compiled.Compiled(5, RANKS, "ReleaseSafe")  # with checks of bounds and overflows
+    for text in (*DOCUMENTS, texts.TEXT, texts.LONG):
+        assert encode(text) == reference.encode(text, RANKS, PATTERN)
+    monkeypatch.setattr(compiled, "UNICODE", tmp_path / "unicode.zig")
+    (tmp_path / "unicode.zig").write_text("not Zig")
+    with pytest.raises(LadderError, match="cannot be compiled; run `make demo`"):
+        compiled.load_library("Debug")
+    with pytest.raises(LadderError, match="pattern of GPT-2 only"):
+        compiled.prepare(RANKS, "other", 5)
+
+
+def test_libraries_return_the_ids_of_the_reference():
+    ranks = dict(libraries.train_rustbpe(PATTERN).get_mergeable_ranks())
+    for step in steps.STEPS[11:]:
+        encode = step.prepare(ranks, PATTERN)
+        for text in (texts.TEXT, *DOCUMENTS):
+            assert encode(text) == reference.encode(text, ranks, PATTERN)
+    with pytest.raises(LadderError, match="has learned other ranks"):
+        libraries.prepare_rustbpe(RANKS, PATTERN)
+
+
+def test_every_step_has_a_file_with_its_idea():
+    for step in steps.STEPS[:10]:
+        source = (ROOT / step.path()).read_text(encoding="utf-8")
+        assert f"Step {step.number}, " in source.splitlines()[0]
+        for word in ("The idea", "Costs: ", "Saves: "):
+            assert word in source, f"{step.path()} lacks {word!r}"
+
+
 def test_table_has_figures(rows):
     cells = ladder_encoding.cells(rows)
-    assert cells[0][:7] == [
-        "1 naive", "500 ± 10 µs", "480 … 520 µs", "490 µs", "600", "", "1.00 ×",
-    ]  # fmt: skip
-    assert cells[1][:2] == ["5 native", "1.00 ± 0.02 µs"]
-    assert cells[1][4:7] == ["60,000", "500 ×", "500 ×"]
-    assert "Mean ± σ of 10 runs after 3 warm-up runs" in ladder_encoding.note(rows, 60_000)
+    assert cells[0][:4] == ["1 naive, Python", "30.0 s (28.8–31.2)", "", "500.00"]
+    assert cells[1][:5] == ["10 cache, Zig", "120 ms (115–125)", "", "2.00", "120 ms"]
+    assert cells[2][:5] == ["11 native", "60.0 ms (57.6–62.4)", "2.00 ×", "1.00", ""]
+    assert cells[3][:5] == ["12 rustbpe", "60.0 ms (57.6–62.4)", "", "1.00", "234 ms"]
+    assert "median of 3 runs after 1 warm-up runs" in ladder_encoding.note(rows)
+    assert ladder_encoding.tried_cells(rows) == [
+        ["separate keys", "10 cache", "180 ms (173–187)", "120 ms (115–125)", "0.67"]
+    ]
 
 
 def test_markdown_is_written_between_the_marks_of_a_document(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(ladder_encoding, "measure_all", lambda *_: rows)
+    found = [Criterion("training in less than 10 ms", "9.00 ms", True)]
+    monkeypatch.setattr(ladder_encoding, "checklist", lambda *_: found)
     document = tmp_path / "page.md"
     marks = [ladder_encoding._BEGIN, ladder_encoding._END]
     document.write_text(f"before\n{marks[0]}\nearlier\n{marks[1]}\nafter\n", encoding="utf-8")
     options = {"encodes": 60_000, "plot": None, "json": False, "markdown": str(document)}
+    options |= {"short": False, "runs": 3, "warmup": 1}
     ladder_encoding.run(argparse.Namespace(**options))
     text = document.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n")
     assert "earlier" not in text
-    assert "| 1 naive | 500 ± 10 µs | 480 … 520 µs |" in text
+    link = "../ladder/encoding/zig/step10_cache.zig"
+    assert f"| 10 [cache, Zig]({link}) | 120 ms (115–125) |" in text
+    assert "| training in less than 10 ms | 9.00 ms | yes |" in text
     document.write_text("no marks", encoding="utf-8")
     with pytest.raises(LadderError, match="has no lines <!-- ladder-encoding:start -->"):
         ladder_encoding.run(argparse.Namespace(**options))
@@ -166,23 +231,25 @@ def test_markdown_is_written_between_the_marks_of_a_document(rows, tmp_path, mon
 def rows() -> list[steps.Measurement]:
     def measured(step: steps.Step, each: float) -> steps.Measurement:
         count = 60_000 // step.share
-        time = Statistics(each, each / 50, each * 0.96, each * 1.04, each * 0.98, 10, 3)
+        time = Statistics(each, each * 0.96, each * 1.04, each, 3, 1)
         return steps.Measurement(step, count, time * count, each * 10, 20.0)
 
-    return [measured(steps.STEPS[0], 500e-6), measured(steps.STEPS[4], 1e-6)]
+    [separate] = [step for step in steps.TRIED if step.name == "separate keys"]
+    chosen = [steps.STEPS[0], steps.STEPS[9], steps.NATIVE, steps.RUSTBPE, separate]
+    times = (500e-6, 2e-6, 1e-6, 1e-6, 3e-6)
+    return [measured(step, each) for step, each in zip(chosen, times, strict=True)]
 
 
 # ── statistics, tables and plots of all ladders ──────────────────────────────────────────────
 
 
-def test_statistics_equal_hyperfine():
-    found = runner.statistics_of([9.0, 1.0, 2.0, 3.0, 4.0], [9.0, 1.0, 1.0, 1.0, 1.0], warmup=1)
-    assert (found.mean, found.min, found.max, found.cpu) == (2.5, 1.0, 4.0, 1.0)
-    assert found.sigma == pytest.approx((5 / 3) ** 0.5)
-    assert (found.runs, found.warmup) == (4, 1)
-    assert found.spread() == "2.50 ± 1.29 s"
-    assert (found * 1e-3).span() == "1.00 … 4.00 ms"
-    assert runner.statistics_of([0.25], [0.2]).spread() == "250 ± 0 ms"
+def test_statistics_are_medians_with_the_range_of_cpu_time():
+    found = runner.statistics_of([9.0, 1.0, 2.0, 3.0], [9.0, 1.0, 1.5, 4.0], warmup=1)
+    assert (found.cpu, found.cpu_min, found.cpu_max, found.seconds) == (1.5, 1.0, 4.0, 2.0)
+    assert (found.runs, found.warmup) == (3, 1)
+    assert found.spread() == "1.50 s (1.00–4.00)"
+    assert (found * 1e-3).spread() == "1.50 ms (1.00–4.00)"
+    assert runner.statistics_of([0.25], [0.2]).spread() == "200 ms"
     with pytest.raises(ValueError, match="2 times with a warm-up of 2 leave none"):
         runner.statistics_of([1.0, 1.0], [1.0, 1.0], 2)
 

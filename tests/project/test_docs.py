@@ -50,11 +50,6 @@ LEFT_OUT = [
         "python -m ladder training ",
         "takes minutes on purpose; the ladder's own tests run it on little text",
     ),
-    (
-        "docs/ladder-encoding.md",
-        "python -m ladder encoding ",
-        "takes minutes on purpose; the ladder's own tests run it on little text",
-    ),
 ]
 
 
