@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
+import shutil
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -38,6 +41,9 @@ from tokenmill import reference, train_from_iterator
 
 PATTERN = reference.GPT2_PATTERN
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+nanochat = importlib.import_module("nanochat")
+
 MODULES = (step01_naive, step02_in_place, step03_heap, step04_cached, native)
 ZIG = [step for step in (*steps.STEPS, *steps.TRIED) if step.language == "Zig"]
 DOCUMENTS = [
@@ -238,6 +244,28 @@ def rows() -> list[steps.Measurement]:
     chosen = [steps.STEPS[0], steps.STEPS[9], steps.NATIVE, steps.RUSTBPE, separate]
     times = (500e-6, 2e-6, 1e-6, 1e-6, 3e-6)
     return [measured(step, each) for step, each in zip(chosen, times, strict=True)]
+
+
+# ── nanochat's tokenizer ─────────────────────────────────────────────────────────────────────
+
+
+def test_drop_ins_make_the_tokenizer_of_nanochat(tmp_path, capsys):
+    path = tmp_path / "documents.json"
+    path.write_text(json.dumps([text * 3 for text in texts.short_texts(300)]))
+    found = []
+    for modules in nanochat.SYSTEMS.values():
+        nanochat.run(str(path), "600", *modules)
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["digest"] == found[1]["digest"]
+    assert set(nanochat.WORK) <= set(found[0])
+
+
+def test_page_of_nanochat_has_the_figures(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    shutil.copy(nanochat.PAGE, page)
+    monkeypatch.setattr(nanochat, "PAGE", page)
+    nanochat.render(json.loads(nanochat.RESULTS.read_text()))
+    assert page.read_text() == (ROOT / "docs" / "migrate-rustbpe.md").read_text()
 
 
 # ── statistics, tables and plots of all ladders ──────────────────────────────────────────────
