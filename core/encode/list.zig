@@ -49,6 +49,8 @@ pub const List = struct {
         if (self.only_counts) {
             self.dropped += self.ids.items.len;
             self.ids.clearRetainingCapacity();
+            // Growing would copy ids that nobody reads.
+            if (count > self.ids.capacity) self.ids.clearAndFree(self.gpa);
         }
         try self.ids.ensureUnusedCapacity(self.gpa, count);
         return self.ids.items.ptr + self.ids.items.len;
