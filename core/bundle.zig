@@ -95,7 +95,7 @@ pub const Bundle = struct {
         const flags: Flags = @bitCast(head[17]);
         const unk = std.mem.readInt(u32, head[20..24], .little);
         const dropout: f64 = @bitCast(std.mem.readInt(u64, head[24..32], .little));
-        if (flags._ != 0 or !(dropout >= 0 and dropout <= 1)) return error.InvalidBundle;
+        if (flags._ != 0 or !isShare(dropout)) return error.InvalidBundle;
         return .{
             .kind = try choice(Kind, head[16]),
             .flags = flags,
@@ -124,15 +124,35 @@ pub const Bundle = struct {
         return arrays;
     }
 
-    /// Returns the bytes of a bundle, owned by the caller. They are fewer than 4 GiB.
-    pub fn write(self: *const Bundle, gpa: Allocator) error{ OutOfMemory, TooLong }![]align(4) u8 {
-        var lengths: [fields.len]usize = undefined;
-        var len: usize = header_bytes;
-        inline for (fields, &lengths) |field, *length| {
-            length.* = std.mem.sliceAsBytes(@field(self.arrays, field)).len;
-            len += std.mem.alignForward(usize, length.*, 4);
+    /// Returns the reason if `write` cannot write this tokenizer.
+    pub fn failureOf(self: *const Bundle) ?Failure {
+        if (!isShare(self.dropout)) {
+            return .init(.value, "dropout must be from 0 to 1, got {d}", .{self.dropout});
         }
-        if (len > std.math.maxInt(u32)) return error.TooLong;
+        if (self.bytesLen() <= std.math.maxInt(u32)) return null;
+        return .init(.vocabulary, "the tokenizer exceeds 4 GiB", .{});
+    }
+
+    fn isShare(dropout: f64) bool {
+        return dropout >= 0 and dropout <= 1;
+    }
+
+    fn bytesLen(self: *const Bundle) usize {
+        var len: usize = header_bytes;
+        inline for (fields) |field| {
+            len += std.mem.alignForward(usize, self.arrayBytes(field).len, 4);
+        }
+        return len;
+    }
+
+    inline fn arrayBytes(self: *const Bundle, comptime field: []const u8) []const u8 {
+        return std.mem.sliceAsBytes(@field(self.arrays, field));
+    }
+
+    /// Returns the bytes of a bundle, owned by the caller. `failureOf` must return null.
+    pub fn write(self: *const Bundle, gpa: Allocator) Allocator.Error![]align(4) u8 {
+        std.debug.assert(self.failureOf() == null);
+        const len = self.bytesLen();
         const bytes = try gpa.alignedAlloc(u8, .@"4", len);
         @memset(bytes, 0);
         @memcpy(bytes[0..4], magic);
@@ -144,10 +164,11 @@ pub const Bundle = struct {
         std.mem.writeInt(u32, bytes[20..24], self.unk orelse none, .little);
         std.mem.writeInt(u64, bytes[24..32], @bitCast(self.dropout), .little);
         var at: usize = header_bytes;
-        inline for (fields, lengths, 0..) |field, length, index| {
-            std.mem.writeInt(u32, bytes[32 + 4 * index ..][0..4], @intCast(length), .little);
-            @memcpy(bytes[at..][0..length], std.mem.sliceAsBytes(@field(self.arrays, field)));
-            at += std.mem.alignForward(usize, length, 4);
+        inline for (fields, 0..) |field, index| {
+            const array = self.arrayBytes(field);
+            std.mem.writeInt(u32, bytes[32 + 4 * index ..][0..4], @intCast(array.len), .little);
+            @memcpy(bytes[at..][0..array.len], array);
+            at += std.mem.alignForward(usize, array.len, 4);
         }
         seal(bytes);
         return bytes;

@@ -20,6 +20,7 @@ const Writer = @import("count/writer.zig").Writer;
 pub const Inventory = @import("count/inventory.zig").Inventory;
 pub const Reader = @import("count/reader.zig").Reader;
 pub const mergeFiles = merge.mergeFiles;
+pub const weightFailureOf = merge.weightFailureOf;
 pub const findLastCut = @import("count/cuts.zig").findLast;
 pub const failureOf = @import("count/failures.zig").failureOf;
 

@@ -18,18 +18,28 @@ const unicode = @import("unicode.zig");
 const Document = @import("preprocess/document.zig").Document;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
+const Failure = @import("failure.zig").Failure;
 const List = encoder_.List;
 const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 const Vocabulary = @import("vocabulary.zig").Vocabulary;
 pub const CharacterCursor = @import("offsets/character_spans.zig").CharacterCursor;
 
-/// Appends the ids and spans of any bytes. `allowed` is that of `Encoder.encode`.
+/// Returns the reason if a text of `len` bytes is too long, since a span has 32 bits per offset.
+pub fn failureOf(len: usize) ?Failure {
+    if (len <= std.math.maxInt(u32)) return null;
+    const format = "offsets require a text of less than 4 GB, got {d} bytes; split the text";
+    return .init(.value, format, .{len});
+}
+
+/// Appends the ids and spans of any bytes of which `failureOf` returns null. `allowed` is that of
+/// `Encoder.encode`.
 pub fn encode(
     encoder: *Encoder,
     text: []const u8,
     allowed: ?[]const u8,
     spans: *Spans,
 ) Error!void {
+    std.debug.assert(failureOf(text.len) == null);
     const preprocessor = &encoder.tokenizer.preprocessor;
     var pieces: preprocess.Pieces = undefined;
     pieces.init(preprocessor, &encoder.scratch, .{

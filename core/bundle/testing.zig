@@ -111,6 +111,21 @@ test "bundle: what is written is read and loaded" {
     }
 }
 
+test "bundle: a dropout that is no share is refused with its value" {
+    var sample = samples[2];
+    for ([_]f64{ 0, 0.25, 1 }) |dropout| {
+        sample.dropout = dropout;
+        try testing.expectEqual(null, sample.failureOf());
+    }
+    for ([_]f64{ -0.5, 1.5 }, [_][]const u8{ "-0.5", "1.5" }) |dropout, shown| {
+        sample.dropout = dropout;
+        const failure = sample.failureOf().?;
+        try testing.expectStringEndsWith(failure.text(), shown);
+    }
+    sample.dropout = std.math.nan(f64);
+    try testing.expect(sample.failureOf() != null);
+}
+
 test "bundle: running out of memory leaks no memory" {
     for (&samples) |*sample| {
         const bytes = try sample.write(testing.allocator);

@@ -7,6 +7,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const counts = @import("../count.zig");
+const Failure = @import("../failure.zig").Failure;
 
 pub const Inventory = struct {
     /// The bytes of all pretokens.
@@ -22,6 +23,33 @@ pub const Inventory = struct {
         const numbers = try gpa.alloc(u64, entries);
         inline for (.{ bytes, lengths, numbers }) |items| platform.memory.adviseHuge(items);
         return .{ .bytes = bytes, .lengths = lengths, .counts = numbers };
+    }
+
+    /// Copies pretokens that a caller counted. If they are rejected, the reason is in `failure`.
+    pub fn of(
+        gpa: Allocator,
+        bytes: []const u8,
+        lengths: []const u32,
+        numbers: []const u64,
+        failure: *Failure,
+    ) error{ OutOfMemory, Rejected }!Inventory {
+        var bytes_total: u64 = 0;
+        for (lengths) |length| bytes_total += length;
+        if (numbers.len != lengths.len) {
+            const format = "{d} lengths and {d} counts are not the same entries";
+            failure.* = .init(.input, format, .{ lengths.len, numbers.len });
+            return error.Rejected;
+        }
+        if (bytes_total != bytes.len) {
+            const format = "the lengths add up to {d} bytes, and there are {d}";
+            failure.* = .init(.input, format, .{ bytes_total, bytes.len });
+            return error.Rejected;
+        }
+        const self: Inventory = try .init(gpa, lengths.len, bytes.len);
+        @memcpy(self.bytes, bytes);
+        @memcpy(self.lengths, lengths);
+        @memcpy(self.counts, numbers);
+        return self;
     }
 
     pub fn deinit(self: *Inventory, gpa: Allocator) void {

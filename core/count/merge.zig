@@ -7,6 +7,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const counts = @import("../count.zig");
+const Failure = @import("../failure.zig").Failure;
 const Reader = @import("reader.zig").Reader;
 const Writer = @import("writer.zig").Writer;
 
@@ -111,7 +112,21 @@ pub fn scale(count: u64, weight: f64) ?u64 {
     return std.math.cast(u64, (product + (@as(u128, 1) << (shift - 1))) >> shift);
 }
 
-/// Merges files of counts into one.
+/// Returns the reason if weights do not fit to so many files.
+pub fn weightFailureOf(weights: []const f64, files: usize) ?Failure {
+    if (weights.len != files) {
+        const format = "expected one weight per file, got {d} weights for {d} files";
+        return .init(.value, format, .{ weights.len, files });
+    }
+    for (weights) |weight| {
+        if (weight >= 0 and std.math.isFinite(weight)) continue;
+        const format = "a weight must be a finite number of at least 0, got {d}";
+        return .init(.input, format, .{weight});
+    }
+    return null;
+}
+
+/// Merges files of counts into one. `weightFailureOf` must return null for the weights.
 pub fn mergeFiles(
     gpa: Allocator,
     paths: []const []const u8,
@@ -121,6 +136,7 @@ pub fn mergeFiles(
     report: *counts.Report,
     poll: ?platform.threads.Poll,
 ) counts.Error!void {
+    std.debug.assert(weightFailureOf(weights, paths.len) == null);
     var passes: Passes = .{ .gpa = gpa, .report = report, .poll = poll };
     defer passes.deinit();
     for (paths, weights) |path, weight| {

@@ -9,6 +9,7 @@ const pretokens = @import("../pretokens.zig");
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 const caches = @import("../cache/registry.zig");
 const Characters = @import("../units/characters.zig").Characters;
+const Failure = @import("../failure.zig").Failure;
 const Preprocessor = @import("../preprocess.zig").Preprocessor;
 
 /// Bytes of text in large scripts that are encoded before `Characters` is built. Building it takes
@@ -111,6 +112,15 @@ pub const Tokenizer = struct {
     /// cached and no text is split.
     pub fn isRandom(self: *const Tokenizer) bool {
         return self.vocabulary.isRandom();
+    }
+
+    /// Returns the reason if a call, named `what`, needs the same ids each time and does not get
+    /// them.
+    pub fn randomFailureOf(self: *const Tokenizer, what: []const u8) ?Failure {
+        if (!self.isRandom()) return null;
+        const format = "{s} is not supported with dropout, which makes encodings random; " ++
+            "set the dropout of the model to None";
+        return .init(.vocabulary, format, .{what});
     }
 
     pub fn madeCharacters(self: *const Tokenizer) ?*const Characters {

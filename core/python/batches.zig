@@ -75,7 +75,7 @@ fn encodeRagged(call: Call, self: *Core, args: Batch) Error!Ragged {
 
 /// count_batch(texts, allowed, threads) → list of counts
 fn countBatch(call: Call, self: *Core, args: Batch) Error!*Object {
-    try self.allowRepeating(call, "count_batch");
+    if (self.tokenizer.randomFailureOf("count_batch")) |failure| return call.raise(failure);
     const counts = try runBatch(.count, call, self, args, true);
     defer gpa.free(counts);
     return results.listOf(call, counts);

@@ -12,6 +12,7 @@ const results = @import("results.zig");
 const Call = object_.Call;
 const Class = object_.Class;
 const Error = object_.Error;
+const Failure = @import("../failure.zig").Failure;
 const Int = arguments.Int;
 const Object = api.Object;
 const Path = arguments.Path;
@@ -204,21 +205,12 @@ fn newInventory(call: Call, args: struct {
     lengths: []const u32,
     counts: []const u64,
 }) Error!Inventory {
-    var bytes_total: u64 = 0;
-    for (args.lengths) |length| bytes_total += length;
-    if (args.counts.len != args.lengths.len) {
-        const format = "{d} lengths and {d} counts are not the same entries";
-        return call.fail(.input, format, .{ args.lengths.len, args.counts.len });
-    }
-    if (bytes_total != args.bytes.len) {
-        const format = "the lengths add up to {d} bytes, and there are {d}";
-        return call.fail(.input, format, .{ bytes_total, args.bytes.len });
-    }
-    const made: counts.Inventory = try .init(gpa, args.lengths.len, args.bytes.len);
-    @memcpy(made.bytes, args.bytes);
-    @memcpy(made.lengths, args.lengths);
-    @memcpy(made.counts, args.counts);
-    return .{ .inventory = made };
+    var failure: Failure = undefined;
+    const made = counts.Inventory.of(gpa, args.bytes, args.lengths, args.counts, &failure);
+    return .{ .inventory = made catch |reason| switch (reason) {
+        error.OutOfMemory => return error.OutOfMemory,
+        error.Rejected => return call.raise(failure),
+    } };
 }
 
 fn inventoryLength(object: *Object) callconv(.c) api.Ssize {
@@ -372,14 +364,7 @@ pub fn mergeCounts(call: Call, args: struct {
     metadata: Text,
 }) Error!void {
     const paths = args.paths.slices.items;
-    if (args.weights.len != paths.len) {
-        const format = "expected one weight per file, got {d} weights for {d} files";
-        return call.fail(.value, format, .{ args.weights.len, paths.len });
-    }
-    for (args.weights) |weight| if (!(weight >= 0 and std.math.isFinite(weight))) {
-        const format = "a weight must be a finite number of at least 0, got {d}";
-        return call.fail(.input, format, .{weight});
-    };
+    if (counts.weightFailureOf(args.weights, paths.len)) |failure| return call.raise(failure);
     var report: counts.Report = .{};
     const output = args.output.text.bytes;
     const given = .{ gpa, paths, args.weights, output, args.metadata.bytes, &report };

@@ -78,10 +78,8 @@ pub fn packBundle(call: Call, args: struct {
             .scheme = args.scheme.bytes,
         },
     };
-    const bytes = bundle.write(gpa) catch |failure| switch (failure) {
-        error.OutOfMemory => return error.OutOfMemory,
-        error.TooLong => return call.fail(.vocabulary, "the tokenizer exceeds 4 GiB", .{}),
-    };
+    if (bundle.failureOf()) |failure| return call.raise(failure);
+    const bytes = try bundle.write(gpa);
     defer gpa.free(bytes);
     return results.bytesOf(bytes);
 }

@@ -62,14 +62,6 @@ pub const Core = struct {
         self.ints.deinit();
         self.tokenizer.deinit(gpa);
     }
-
-    /// Raises an exception if repeated encodings of a text differ. It names `what`.
-    pub fn allowRepeating(self: *const Core, call: Call, what: []const u8) Error!void {
-        if (!self.tokenizer.isRandom()) return;
-        const format = "{s} is not supported with dropout, which makes encodings random; " ++
-            "set the dropout of the model to None";
-        return call.fail(.vocabulary, format, .{what});
-    }
 };
 
 /// The choice of added tokens: None, or one byte per added token.
@@ -181,7 +173,7 @@ fn count(call: Call, self: *Core, args: struct {
     allowed: Allowed,
     threads: Threads,
 }) Error!usize {
-    try self.allowRepeating(call, "count");
+    if (self.tokenizer.randomFailureOf("count")) |failure| return call.raise(failure);
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
     if (isForThreads(text, args.threads.value)) {
@@ -259,7 +251,7 @@ fn encodeWords(
 
 fn fill(call: Call, core: *Core, sink: *offsets.Spans, args: Single) Error!void {
     const text = args.text.bytes;
-    try checkLength(call, text);
+    if (offsets.failureOf(text.len)) |failure| return call.raise(failure);
     sink.reserve(text.len);
     sink.cursor = cursorOf(&args.text);
     try encodeInto(call, core, text, try args.allowed.of(call, core), sink, offsets.encode);
@@ -275,12 +267,6 @@ fn cursorOf(text: *const Text) ?offsets.CharacterCursor {
     return if (countsCharacters(text)) .{ .gpa = gpa, .text = text.bytes } else null;
 }
 
-fn checkLength(call: Call, text: []const u8) Error!void {
-    if (text.len < 1 << 32) return;
-    const format = "offsets require a text of less than 4 GB, got {d} bytes; split the text";
-    return call.fail(.value, format, .{text.len});
-}
-
 /// encode_spans(text, allowed, threads) → (ids Buffer, spans Buffer of start, end, start, end …)
 fn encodeSpans(call: Call, self: *Core, args: struct {
     text: Text,
@@ -289,7 +275,7 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
 }) Error!struct { []u32, []u32 } {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
-    try checkLength(call, text);
+    if (offsets.failureOf(text.len)) |failure| return call.raise(failure);
     if (isForThreads(text, args.threads.value) and parallel.hasContiguousTokens(&self.tokenizer)) {
         const numbers = try encodeText(call, self, text, allowed, args.threads, false);
         errdefer gpa.free(numbers);
@@ -320,7 +306,7 @@ fn truncate(call: Call, self: *Core, args: struct {
     tokens_max: arguments.Size,
     left: bool,
 }) Error!*Object {
-    try self.allowRepeating(call, "truncate");
+    if (self.tokenizer.randomFailureOf("truncate")) |failure| return call.raise(failure);
     const text = args.text.bytes;
     var encoder: Encoder = .init(gpa, &self.tokenizer);
     defer encoder.deinit();
@@ -344,7 +330,7 @@ fn session(
 ) Error!Session {
     const core = self.value.?;
     const allowed = try args.allowed.of(call, core);
-    try core.allowRepeating(call, "a session");
+    if (core.tokenizer.randomFailureOf("a session")) |failure| return call.raise(failure);
     return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed));
 }
 

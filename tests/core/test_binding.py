@@ -570,6 +570,12 @@ def test_a_misaligned_array_is_read():
     assert made.decode(misaligned(i64(1, 0))) == b"ba"
 
 
+@pytest.mark.parametrize("dropout", [-0.5, 1.5, float("nan"), float("inf")])
+def test_a_dropout_that_is_no_share_is_named(dropout: float) -> None:
+    with pytest.raises(ValueError, match=f"dropout must be from 0 to 1, got {dropout}"):
+        _native.pack_bundle("model", b"a", "r50k", lengths=u32(1), ids=u32(0), dropout=dropout)
+
+
 if __name__ == "__main__":
     faulthandler.enable()
     found = run(sys.argv[1])
