@@ -17,6 +17,7 @@ from test_segments import gather
 
 from tokenmill.corpus import DocumentOptions, Segment, Source, find
 from tokenmill.corpus import csv as rows
+from tokenmill.corpus.detect import look_at
 from tokenmill.corpus.options import READERS, ReadOptions
 from tokenmill.options import table
 
@@ -124,7 +125,7 @@ def test_new_format_can_use_the_rows_with_another_delimiter(tmp_path):
 
 @pytest.mark.parametrize("name", READERS)
 def test_row_of_the_table_makes_a_format_complete(name, tmp_path):
-    """The suffixes, the reader and the option of a format come from its row in READERS."""
+    """The suffixes, first bytes, reader and option of a format come from its row in READERS."""
     reader = READERS[name]
     module = importlib.import_module(f"tokenmill.corpus.{reader.module}")
     assert callable(module.read_documents)
@@ -134,3 +135,7 @@ def test_row_of_the_table_makes_a_format_complete(name, tmp_path):
         path.write_bytes(b"")
         assert [source.kind for source in find(tmp_path)] == [name]
         path.unlink()
+    for start in reader.starts:
+        path = tmp_path / "no suffix"
+        path.write_bytes(start + b"\0\xff")
+        assert look_at(str(path)).kind == name

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tokenmill.corpus import utf8
 from tokenmill.corpus.blocks import open_file
 from tokenmill.corpus.documents import Source, raise_system_error
+from tokenmill.corpus.options import READERS, TABLES
 from tokenmill.corpus.streams import Stream
 from tokenmill.errors import InputError
 
@@ -26,13 +27,7 @@ _TAR = slice(257, 262)
 _IMAGE, _MEDIA, _ARCHIVE = "an image", "audio or video", "an archive"
 _PROGRAM, _FONT, _PDF = "a program", "a font", "a PDF file"
 
-_WARC = b"WARC/"
-# The first bytes of binary files: formats that are read, files without documents, and files that
-# may contain documents.
-_FORMATS = {
-    b"PAR1": "parquet", b"ARROW1": "arrow", b"FEA1": "arrow",
-    b"\xff\xff\xff\xff": "arrow",  # a stream
-}  # fmt: skip
+# The first bytes of other binary files: without documents, and those that may contain documents.
 _NOT_TEXT = {
     b"\x89PNG": _IMAGE, b"\xff\xd8\xff": _IMAGE, b"GIF8": _IMAGE, b"RIFF": _MEDIA,
     b"OggS": _MEDIA, b"ID3": _MEDIA, b"fLaC": _MEDIA, b"PK\x03\x04": _ARCHIVE,
@@ -88,13 +83,12 @@ def look_at(name: str) -> Content:
         return Content("text")
     text, how = bytes(start[:size]).removeprefix(codecs.BOM_UTF8), stream.compression
     is_whole = size < _LOOK_BYTES and stream.failure is None
-    if text.startswith(_WARC):
-        return Content("warc", how)
-    if b"\0" not in text and utf8.first_bad(text[: utf8.whole_end(text, len(text))]) < 0:
+    is_text = b"\0" not in text and utf8.first_bad(text[: utf8.whole_end(text, len(text))]) < 0
+    kinds = [kind for kind, reader in READERS.items() if text.startswith(reader.starts)]
+    if kinds and not (is_text and kinds[0] in TABLES):
+        return Content(kinds[0], how)
+    if is_text:
         return _look_at_text(text, how, is_whole=is_whole)
-    for magic, kind in _FORMATS.items():
-        if text.startswith(magic):
-            return Content(kind, how)
     for magic, what in (_NOT_TEXT | _OTHER_DATA).items():
         if text.startswith(magic):
             return Content("text", how, f"is {what}", may_be_data=magic in _OTHER_DATA)

@@ -13,13 +13,15 @@ class Reader(NamedTuple):
 
     With `has_fields`, the option `field` names the field of a record with the text. `split` is
     where large files are split into segments: at lines or separators ("text"), between row groups
-    ("table"), or None.
+    ("table"), or None. A file whose name does not tell its format is detected from its first bytes,
+    one of `starts`.
     """
 
     module: str
     suffixes: tuple[str, ...]
     has_fields: bool = True
     split: str | None = None
+    starts: tuple[bytes, ...] = ()
 
 
 # A new input format is a module with `read_documents` and a row in this table.
@@ -28,12 +30,15 @@ READERS = {
     "lines": Reader("text", (), has_fields=False, split="text"),
     # C4 and Dolma call their files of JSON lines .json.gz.
     "jsonl": Reader("jsonl", (".jsonl", ".ndjson", ".json"), split="text"),
-    "parquet": Reader("tables", (".parquet", ".pq"), split="table"),
-    "arrow": Reader("tables", (".arrow", ".feather"), split="table"),
+    "parquet": Reader("tables", (".parquet", ".pq"), split="table", starts=(b"PAR1",)),
+    "arrow": Reader(  # files, Feather version 1, and streams
+        "tables", (".arrow", ".feather"), split="table",
+        starts=(b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"),
+    ),
     "csv": Reader("csv", (".csv",)),
     "tsv": Reader("csv", (".tsv",)),
-    "warc": Reader("warc", (".wet", ".warc"), has_fields=False),
-}
+    "warc": Reader("warc", (".wet", ".warc"), has_fields=False, starts=(b"WARC/",)),
+}  # fmt: skip
 INPUT_FORMATS = tuple(READERS)
 RECORDS = tuple(name for name, reader in READERS.items() if reader.has_fields)
 TABLES = tuple(name for name, reader in READERS.items() if reader.split == "table")
