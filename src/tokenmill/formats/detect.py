@@ -99,8 +99,37 @@ def read_object(tokenizer: Any) -> tuple[TokenizerSpec, str]:
 
 
 _JSON = re.compile(rb"[ \t\r\n]*\{")
-_TOKENIZER = re.compile(rb'"model"\s*:\s*\{')
-_TEKKEN = re.compile(rb'"token_bytes"\s*:\s*"')
+
+
+def _has(key: bytes) -> Callable[[Path, bytes], bool]:
+    """Return a check for JSON that contains a key, of which `key` is a pattern."""
+    pattern = re.compile(key)
+    return lambda _, data: _JSON.match(data) is not None and pattern.search(data) is not None
+
+
+def _starts(start: bytes) -> Callable[[Path, bytes], bool]:
+    return lambda _, data: data.startswith(start)
+
+
+def _read_pair(data: bytes, source: str, pattern: str | None) -> TokenizerSpec:
+    path = Path(source)
+    return vocab_merges.read(path.parent, pattern, known={path.name: data})
+
+
+# A file has the first format whose check of its path and bytes is true. The reader takes the bytes,
+# and the name for errors.
+FORMATS: tuple[tuple[Callable[[Path, bytes], bool], Callable[..., TokenizerSpec]], ...] = (
+    (_starts(tokenmill_file.START), tokenmill_file.read),
+    (ranks.is_ranks, ranks.read),
+    (_starts(gguf.MAGIC), lambda _, source: gguf.read(Path(source), source)),
+    (_has(rb'"model"\s*:\s*\{'), tokenizer_json.read),
+    (_has(rb'"token_bytes"\s*:\s*"'), tekken.read),
+    (vocab_merges.is_one, _read_pair),
+    (_has(b""), tokenizer_json.read),  # which names the missing section
+    (_starts(b"\n"), sentencepiece.read),  # field 1 of a message, with its length
+)
+# These readers also take `pattern`, because their files have none.
+_WITHOUT_PATTERN = (ranks.read, _read_pair)
 
 
 def load_spec(
@@ -125,35 +154,19 @@ def read_file(path: Path, pattern: str | None = None) -> TokenizerSpec:
     source = str(path)
     with path.open("rb") as file:
         data = file.read(len(gguf.MAGIC))
-    is_gguf = data == gguf.MAGIC  # the file has the weights, too, so it is not read here
-    data = data if is_gguf else read_bytes(path)
-    given: Any = path if is_gguf else data
-    is_json = _JSON.match(data) is not None
-    read: Callable[[Any, str], TokenizerSpec]
-    if data.startswith(tokenmill_file.START):
-        read = tokenmill_file.read
-    elif ranks.is_ranks(path, data):
-        return ranks.read(data, source, pattern)
-    elif is_gguf:
-        read = gguf.read
-    elif is_json and _TOKENIZER.search(data):
-        read = tokenizer_json.read
-    elif is_json and _TEKKEN.search(data):
-        read = tekken.read
-    elif vocab_merges.is_one(path, data):
-        return vocab_merges.read(path.parent, pattern, known={path.name: data})
-    elif is_json:
-        read = tokenizer_json.read  # which names the missing section
-    elif data.startswith(b"\n"):  # field 1 of a message, with its length
-        read = sentencepiece.read
-    else:
+    if data != gguf.MAGIC:  # such a file has the weights, too, and its reader opens it
+        data = read_bytes(path)
+    read = next((read for is_one, read in FORMATS if is_one(path, data)), None)
+    if read is None:
         raise VocabularyError(
             f"{path} is not a tokenizer file; expected tokenizer.json, tekken.json, .model, GGUF, "
             "vocab.json with merges.txt, a rank file, or .tokenmill"
         )
+    if read in _WITHOUT_PATTERN:
+        return read(data, source, pattern)
     if pattern is not None:
         raise VocabularyError(f"{path} has its own pattern; leave out pattern=")
-    return read(given, source)
+    return read(data, source)
 
 
 def find_path(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tokenmill.errors import VocabularyError
@@ -33,7 +34,15 @@ WRITTEN = (
     "tokenizer.json (or another .json), vocab.json (with merges.txt), x.model (pieces of "
     "SentencePiece), x.tokenmill, x.tiktoken for ranks, or a folder/"
 )
-WRITTEN_SUFFIXES = (".json", ".model", ".vocab", tokenmill_file.SUFFIX, ranks.SUFFIX)
+# The writer of each suffix.
+WRITERS: dict[str, Callable[[TokenizerSpec], bytes]] = {
+    ".json": lambda spec: tokenizer_json.write(sentencepiece.hugging_face(spec)),
+    ".model": sentencepiece.write,
+    ".vocab": sentencepiece.write_vocab,
+    tokenmill_file.SUFFIX: tokenmill_file.write,
+    ranks.SUFFIX: ranks.write,
+}
+_OF_PIECES = (".model", ".vocab")
 _PAIR = (vocab_merges.MERGES, vocab_merges.VOCABULARY)
 _END_TOKENS = ("<|endoftext|>", "</s>")
 
@@ -49,14 +58,14 @@ def check_name(path: str | os.PathLike[str]) -> None:
             f"cannot save to {name!r}: it is the name of {what}, which is not written here; use "
             f"{WRITTEN}"
         )
-    if suffix not in WRITTEN_SUFFIXES and not _is_model(Path(path)) and name not in _PAIR:
+    if _suffix_of(path) not in WRITERS and name not in _PAIR:
         raise VocabularyError(f"cannot save to {name!r}: unknown suffix {suffix!r}; use {WRITTEN}")
 
 
 def check_bytes_name(path: str | os.PathLike[str]) -> None:
     """Raise VocabularyError also for names of SentencePiece's formats."""
     check_name(path)
-    if _is_model(Path(path)) or Path(path).suffix == ".vocab":
+    if _suffix_of(path) in _OF_PIECES:
         raise VocabularyError(
             f"{Path(path).name!r} is a name for SentencePiece pieces, and these tokens are bytes; "
             "use a name that ends in .json, .tokenmill or .tiktoken"
@@ -69,8 +78,10 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
     return name.endswith(("/", os.sep)) or Path(name).is_dir()
 
 
-def _is_model(path: Path) -> bool:
-    return ".model" in path.suffixes  # Mistral's end in .model.v3
+def _suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix that selects the writer. Mistral's models end in .model.v3."""
+    path = Path(path)
+    return path.suffix if path.suffix in WRITERS or ".model" not in path.suffixes else ".model"
 
 
 def _save_folder(folder: Path, spec: TokenizerSpec) -> None:
@@ -85,8 +96,7 @@ def _save_folder(folder: Path, spec: TokenizerSpec) -> None:
     if end := next((name for name in _END_TOKENS if name in names), None):
         config.setdefault("eos_token", end)
     data = (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()
-    tokenizer = tokenizer_json.write(sentencepiece.hugging_face(spec))
-    written = {"tokenizer.json": tokenizer, hf_folder.CONFIG: data}
+    written = {"tokenizer.json": WRITERS[".json"](spec), hf_folder.CONFIG: data}
     folder.mkdir(parents=True, exist_ok=True)
     write_together({folder / name: content for name, content in written.items()})
 
@@ -100,18 +110,10 @@ def save(path: str | os.PathLike[str], spec: TokenizerSpec) -> None:
     check_name(path)
     if spec.model.base == "bytes":
         check_bytes_name(path)
-    if path.suffix == tokenmill_file.SUFFIX:
-        write_whole(path, tokenmill_file.write(spec))
-    elif path.name in _PAIR:
+    if path.name in _PAIR:
         # merges.txt contains the digest of vocab.json, so it is written first.
         vocabulary, merges = vocab_merges.write(spec)
         paths = (path.with_name(name) for name in _PAIR)
         write_together(dict(zip(paths, (merges, vocabulary), strict=True)))
-    elif path.suffix == ".json":
-        write_whole(path, tokenizer_json.write(sentencepiece.hugging_face(spec)))
-    elif _is_model(path):
-        write_whole(path, sentencepiece.write(spec))
-    elif path.suffix == ".vocab":
-        write_whole(path, sentencepiece.write_vocab(spec))
     else:
-        write_whole(path, ranks.write(spec))
+        write_whole(path, WRITERS[_suffix_of(path)](spec))
