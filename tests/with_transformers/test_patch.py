@@ -1,6 +1,6 @@
 """Patched fast tokenizers → the results of the original tokenizers, for all calls.
 
-Tests of compat/transformers.py.
+Tests of compat/transformers/delegate.py and compat/transformers/fast_calls.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tokenizers.decoders import DecodeStream
 from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerFast
 
 from tokenmill.compat import transformers as compat
-from tokenmill.compat.transformers import is_patched, patch, unpatch
+from tokenmill.compat.transformers import delegate, is_patched, patch, unpatch
 
 TEXTS = [
     "",
@@ -304,7 +304,7 @@ def test_loading_makes_the_delegate(tmp_path, monkeypatch):
     folder = small.folder("byte_level", tmp_path)
     patch()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    monkeypatch.setattr(compat.Delegate, "_update", None)
+    monkeypatch.setattr(delegate.Delegate, "_update", None)
     assert tokenizer("a b").input_ids and is_patched(tokenizer)
 
 
@@ -333,8 +333,8 @@ def test_inexact_tokenizer_stays_unpatched():
 def test_differing_delegate_is_not_used(monkeypatch):
     real = small.fast("byte_level")
     want = real(TEXTS)["input_ids"]
-    wrong = compat.Tokenizer.from_str(OTHER)
-    monkeypatch.setattr(compat.Tokenizer, "from_str", staticmethod(lambda _: wrong))
+    wrong = delegate.Tokenizer.from_str(OTHER)
+    monkeypatch.setattr(delegate.Tokenizer, "from_str", staticmethod(lambda _: wrong))
     patch()
     assert not is_patched(real)
     assert real(TEXTS)["input_ids"] == want
