@@ -17,6 +17,7 @@ import numpy as np
 from ladder import runner
 from ladder.corpus import encoders
 
+_CHECKED = 1 << 18  # ids of the output that are read at once
 STEPS = ("original", "streaming", "ultra", "extreme", "native")
 
 
@@ -73,10 +74,11 @@ def main(arguments: list[str]) -> None:
     seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu_started
     digest, tokens, documents = hashlib.sha256(), 0, 0
     for output in outputs:
-        data = np.fromfile(output, dtype)
-        digest.update(data.data)
-        tokens += len(data)
-        documents += int(np.count_nonzero(data == int(eos)))
+        with output.open("rb") as file:
+            while len(data := np.fromfile(file, dtype, _CHECKED)):  # less memory than any step
+                digest.update(data.data)
+                tokens += len(data)
+                documents += int(np.count_nonzero(data == int(eos)))
     row = {
         "seconds": seconds,
         "cpu_seconds": cpu,
