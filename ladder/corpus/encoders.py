@@ -7,6 +7,7 @@ threads or processes.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from dataclasses import dataclass
@@ -60,4 +61,6 @@ def load(library: str, name: str) -> Encoder:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer.json"
         tokenizer.save(path)
-        return HuggingFaceEncoder(tokenizer, tokenizers.Tokenizer.from_file(str(path)))
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    saved["added_tokens"] = []  # special tokens in a document are text
+    return HuggingFaceEncoder(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(saved)))
