@@ -74,7 +74,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--vocab-size", type=int, default=50_000)
     parser.add_argument("--memory", default="512MB")
+    parser.add_argument("--threads", type=int, help="number of threads (default: all CPU cores)")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--trace", type=Path, help="file for the merges of a single training")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -110,19 +112,22 @@ def measure(args: argparse.Namespace) -> Result:
     import tokenmill
 
     reset_peak()
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     tokenizer = tokenmill.train(
         args.one,
         vocab_size=args.vocab_size,
         pattern="gpt2",
         memory=args.memory or None,
+        threads=args.threads,
+        trace=args.trace,
     )
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     peak = peak_bytes()
     tokens = b"\n".join(tokenizer.id_to_token(id) for id in range(tokenizer.vocab_size))
     return {
         "status": "ok",
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
         "peak_mb": round(peak / 1e6, 1),
         "tokens": tokenizer.vocab_size,
         "digest": hashlib.blake2b(tokens, digest_size=8).hexdigest(),
