@@ -169,8 +169,9 @@ bench-corpus: .venv-bench/installed build ## Compare corpus runs: CPU time, memo
 ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
 	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)
 
-ladder-full: $(VENV)/tests build ## Measure the training ladder at the sizes of its source (hours; FULL_ARGS="--jobs 15")
-	$(BIN)/python bench/ladder_full.py $(FULL_ARGS)
+ladder-full: $(VENV)/tests build ## Measure the training and corpus ladders at the sizes of their sources (hours on 2 cores, an hour on 16 with FULL_ARGS="--jobs 10")
+	$(call step,Measuring the training ladder,$(BIN)/python bench/ladder_full.py $(FULL_ARGS))
+	$(call step,Measuring the corpus ladder,$(BIN)/python bench/ladder_corpus.py $(FULL_ARGS))
 
 ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md (5 minutes)
 	$(BIN)/python -m ladder encoding --runs 10 --warmup 3 --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,11 @@ from ladder_steps import run_ladder as run
 from ladder.corpus import batches, encoders, extreme, original
 from ladder.corpus.steps import STEPS, measure, steps_of
 from tokenmill.errors import TokenizeError
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+bench = importlib.import_module("ladder_corpus")
+bottlenecks = importlib.import_module("bottlenecks")
 
 
 def test_all_steps_write_the_same_bytes(tmp_path, monkeypatch):
@@ -32,7 +41,8 @@ def test_all_steps_write_the_same_bytes(tmp_path, monkeypatch):
 
 
 def test_other_library_writes_the_same_bytes(tmp_path):
-    inputs = [write_jsonl(tmp_path / f"{n}.jsonl", texts(30, n)) for n in range(2)]
+    documents = [[*texts(29, n), "a special token <|endoftext|> is text"] for n in range(2)]
+    inputs = [write_jsonl(tmp_path / f"{n}.jsonl", part) for n, part in enumerate(documents)]
     for name in steps_of("tokenizers"):
         ours, theirs = (
             measure(name, inputs, library, "gpt2", 50256) for library in ("tokenmill", "tokenizers")
@@ -111,3 +121,51 @@ def test_method_with_other_tokens_has_no_time(monkeypatch):
     monkeypatch.setattr(batches, "_methods", lambda encoder: iter(methods))
     with pytest.raises(TokenizeError, match="odd returns 7 tokens but single 2"):
         batches.measure(["a", "b"], encoders.load("tokenmill", "gpt2"))
+
+
+def test_page_is_rendered_from_the_results(tmp_path, monkeypatch):
+    page, picture = tmp_path / "ladder-corpus.md", tmp_path / "ladder-corpus.svg"
+    shutil.copy(bench.PAGE, page)
+    monkeypatch.setattr(bench, "PAGE", page)
+    monkeypatch.setattr(bench, "PICTURE", picture)
+    bench.render(json.loads(bench.RESULTS.read_text()))
+    assert page.read_text() == (ROOT / "docs" / "ladder-corpus.md").read_text()
+    assert picture.read_text() == (ROOT / "docs" / "ladder-corpus.svg").read_text()
+
+
+def test_steps_with_different_bytes_are_not_rendered():
+    rows = {"1GB/tokenmill/ultra": [{"digest": "a"}], "1GB/tokenizers/ultra": [{"digest": "b"}]}
+    with pytest.raises(SystemExit, match="different bytes for 1GB"):
+        bench.check_bytes(rows)
+    bench.check_bytes(
+        {"1GB/tokenmill/ultra": [{"digest": "a"}], "5GB/tokenmill/ultra": [{"digest": "b"}]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(8, 12, "holds"), (7, 9, "not clear"), (1, 7, "does not hold")],
+)
+def test_verdict_of_a_speed_up_follows_the_spread(low, high, expected):
+    assert bench.verdict(8, low, high) == expected
+
+
+def test_files_of_a_corpus_have_different_words(tmp_path, monkeypatch):
+    documents = [" ".join(f"word{n}" for n in range(100))] * 20
+    monkeypatch.setattr(bench.corpora, "stream", lambda name: iter(documents))
+    paths = [tmp_path / f"{index}.jsonl" for index in range(2)]
+    for index, path in enumerate(paths):
+        bench._write_file(path, index, 5_000)
+    first, second = (path.read_text() for path in paths)
+    assert first != second
+    assert all(5_000 <= len(text) < 7_000 for text in (first, second))
+    assert {len(json.loads(line)["text"].split(" ")) for line in first.splitlines()} == {100}
+
+
+def test_page_of_the_bottlenecks_is_rendered_from_the_results(tmp_path, monkeypatch):
+    page = tmp_path / "bottlenecks.md"
+    shutil.copy(bottlenecks.PAGE, page)
+    monkeypatch.setattr(bottlenecks, "PAGE", page)
+    read = [json.loads(path.read_text()) for path in (bottlenecks.RESULTS, bottlenecks.LADDER)]
+    bottlenecks.render(*read)
+    assert page.read_text() == (ROOT / "docs" / "bottlenecks.md").read_text()

@@ -1,0 +1,397 @@
+"""The corpus ladder on 1 and 5 GB → results/ladder_corpus.json, and docs/ladder-corpus.md.
+
+    ladder_corpus.py [--runs 3] [--jobs 1]     measures and renders: hours on two CPU cores
+    ladder_corpus.py --only 1GB --encoder tokenmill --steps streaming,native
+    ladder_corpus.py --render                  renders the measured results
+
+The source reports a corpus of 52 GB in 200 files. The files here are English of the shared data, as
+JSON lines. Documents are repeated with altered words, so that each file has words of its own. 1 GB
+runs through every step with both encoders. 5 GB, a tenth of the source's corpus, runs with
+tokenmill through the steps that use all CPU cores. `--jobs` measures several of the steps with one
+CPU core at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import corpora
+import machine
+from ladder_full import altered
+from markdown import table, write_block
+
+sys.path.insert(0, str(machine.ROOT))
+
+from ladder.corpus import batches, encoders
+from ladder.corpus.encoders import LIBRARIES
+from ladder.corpus.steps import STEPS, measure, steps_of
+from ladder.runner import Panel, draw, duration, megabytes, number
+
+ROOT = machine.ROOT
+RESULTS = ROOT / "bench" / "results" / "ladder_corpus.json"
+PAGE = ROOT / "docs" / "ladder-corpus.md"
+PICTURE = ROOT / "docs" / "ladder-corpus.svg"
+CORPUS = "en-real"
+FILES = 200
+TOKENIZER, EOS = "gpt2", 50256
+ONE_CORE = STEPS[:2]
+SOURCE_GB = 52  # in the same number of files
+SOURCE_STEPS = {  # documents per second and time, as the source has them
+    "original": ("1,000", "–"),
+    "streaming": ("600", "36 hours"),
+    "ultra": ("5,000–10,000", "2–4 hours"),
+    "extreme": ("10,000–20,000", "–"),
+}
+NUM_DOCS = 1000
+
+Row = dict[str, Any]
+
+
+class Size(NamedTuple):
+    name: str
+    bytes_per_file: int
+    steps: dict[str, tuple[str, ...]]
+
+
+SIZES = (
+    Size("1GB", 5_200_000, {library: steps_of(library) for library in LIBRARIES}),
+    Size("5GB", 26_000_000, {"tokenmill": STEPS[2:], "tokenizers": ()}),
+)
+
+
+class Job(NamedTuple):
+    size: Size
+    library: str
+    step: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.size.name}/{self.library}/{self.step}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="runs of each step (default: 3)")
+    parser.add_argument("--jobs", type=int, default=1, help="steps at the same time (default: 1)")
+    parser.add_argument("--only", choices=[size.name for size in SIZES], help="one size")
+    parser.add_argument("--encoder", choices=LIBRARIES, help="one encoder")
+    parser.add_argument("--steps", help="some steps, such as streaming,native")
+    parser.add_argument("--batches", action="store_true", help="measure the table of batches only")
+    parser.add_argument("--render", action="store_true", help="render the measured results")
+    options = parser.parse_args()
+    if not options.render:
+        measure_all(options)
+    results = json.loads(RESULTS.read_text())
+    missing = [job.key for job in all_jobs() if not results["runs"].get(job.key)]
+    if missing or "batches" not in results:
+        raise SystemExit(f"not rendered: {', '.join(missing) or 'batches'} not measured")
+    render(results)
+
+
+# ── measurement ──────────────────────────────────────────────────────────────────────────────
+
+
+def measure_all(options: argparse.Namespace) -> None:
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results |= {"machine": machine.describe(), "date": time.strftime("%Y-%m-%d")}
+    lock = threading.Lock()
+
+    def run(job: Job) -> None:
+        row = measure(job.step, files_of(job.size), job.library, TOKENIZER, EOS)
+        with lock:
+            results["runs"][job.key].append(asdict(row))
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+    wanted = [] if options.batches else jobs_of(options)
+    for size in SIZES:
+        if any(job.size is size for job in wanted):
+            write_files(size)
+    for job in wanted:
+        results.setdefault("runs", {})[job.key] = []
+    rounds = [job for _ in range(options.runs) for job in wanted]
+    # The longest jobs come first, so that several end at about the same time.
+    single = sorted((job for job in rounds if job.step in ONE_CORE), key=lambda job: job.library)
+    if single:
+        results["jobs"] = options.jobs
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(run, reversed(single)))
+    for job in rounds:
+        if job.step not in ONE_CORE:
+            run(job)
+    if not wanted or len(wanted) == len(all_jobs()):
+        results["batches"] = {"machine": machine.describe()} | batches_of_all()
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def all_jobs() -> list[Job]:
+    return [
+        Job(size, library, step)
+        for size, library in itertools.product(SIZES, LIBRARIES)
+        for step in size.steps[library]
+    ]
+
+
+def jobs_of(options: argparse.Namespace) -> list[Job]:
+    steps = options.steps.split(",") if options.steps else STEPS
+    found = [
+        job
+        for job in all_jobs()
+        if options.only in (None, job.size.name)
+        and options.encoder in (None, job.library)
+        and job.step in steps
+    ]
+    if not found:
+        raise SystemExit("no step is left; the steps are " + ", ".join(STEPS))
+    return found
+
+
+def batches_of_all() -> dict[str, list[Row]]:
+    """Return the table of batches of each encoder."""
+    corpora.prepare(CORPUS)
+    texts = list(itertools.islice(corpora.stream(CORPUS), NUM_DOCS))
+    return {
+        library: [asdict(row) for row in batches.measure(texts, encoders.load(library, TOKENIZER))]
+        for library in LIBRARIES
+    }
+
+
+def files_of(size: Size) -> list[Path]:
+    folder = corpora.FOLDER / f"ladder-{FILES}x{size.bytes_per_file}"
+    return [folder / f"{index:03d}.jsonl" for index in range(FILES)]
+
+
+def write_files(size: Size) -> None:
+    """Write the files of a corpus, the same on every machine with the same data."""
+    corpora.prepare(CORPUS)
+    files = files_of(size)
+    files[0].parent.mkdir(exist_ok=True)
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(_write_file, files, range(FILES), itertools.repeat(size.bytes_per_file)))
+
+
+def _write_file(path: Path, index: int, size: int) -> None:
+    if path.exists():
+        return
+    documents = list(corpora.stream(CORPUS))
+    pick = random.Random(index)
+    start = index * len(documents) // FILES
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as out:
+        for document in itertools.cycle(documents[start:] + documents[:start]):
+            line = json.dumps({"text": altered(document, pick)}, ensure_ascii=False) + "\n"
+            size -= out.write(line.encode())
+            if size <= 0:
+                break
+    partial.replace(path)
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Figures(NamedTuple):
+    """The medians of the runs of one step, with the fastest and the slowest time."""
+
+    seconds: float
+    fastest: float
+    slowest: float
+    cpu_seconds: float
+    documents: int
+    tokens: int
+    bytes: int
+    peak_mb: float
+
+
+def render(results: dict[str, Any]) -> None:
+    rows = {key: figures(runs) for key, runs in results["runs"].items() if runs}
+    for key, peak_mb in results.get("peaks", {}).items():  # measured again, in other runs
+        rows[key] = rows[key]._replace(peak_mb=peak_mb)
+    check_bytes(results["runs"])
+    blocks = {f"corpus-{library}": steps_table(rows, library) for library in LIBRARIES}
+    blocks["corpus-claims"] = claims_table(rows)
+    blocks["corpus-52gb"] = long_table(rows)
+    blocks["corpus-batches"] = batches_table(results["batches"])
+    blocks["corpus-machine"] = machine_line(results)
+    for name, block in blocks.items():
+        print(block, end="\n\n")
+        write_block(PAGE, name, block)
+    PICTURE.write_text(plot(rows), encoding="utf-8")
+
+
+def figures(runs: list[Row]) -> Figures:
+    times = [run["seconds"] for run in runs]
+    middle = {
+        name: statistics.median(run[name] for run in runs)
+        for name in ("seconds", "cpu_seconds", "documents", "tokens", "bytes", "peak_mb")
+    }
+    return Figures(fastest=min(times), slowest=max(times), **middle)
+
+
+def check_bytes(runs: dict[str, list[Row]]) -> None:
+    """Exit if two steps wrote different ids for the same corpus."""
+    for size in SIZES:
+        found = {
+            row["digest"]
+            for key, rows in runs.items()
+            for row in rows
+            if key.partition("/")[0] == size.name
+        }
+        if len(found) > 1:
+            raise SystemExit(f"the steps wrote different bytes for {size.name}")
+
+
+def steps_table(rows: dict[str, Figures], library: str) -> str:
+    """Return the figures of all steps with one encoder, for the smaller corpus."""
+    lines = [
+        [
+            "step",
+            "time",
+            "CPU time",
+            "MB/s",
+            "documents/s",
+            "tokens/s",
+            "over streaming",
+            "peak memory",
+            "the source: documents/s",
+        ]
+    ]
+    base = rows[f"{SIZES[0].name}/{library}/streaming"]
+    for index, step in enumerate(steps_of(library), 1):
+        row = rows[f"{SIZES[0].name}/{library}/{step}"]
+        source, _ = SOURCE_STEPS.get(step, ("–", "–"))
+        lines.append([
+            f"{index} {step}",
+            with_spread(row),
+            duration(row.cpu_seconds),
+            f"{row.bytes / row.seconds / 1e6:,.1f}",
+            f"{row.documents / row.seconds:,.0f}",
+            f"{row.tokens / row.seconds:,.0f}",
+            f"{number(base.seconds / row.seconds)} ×",
+            f"{row.peak_mb:,.0f} MB",
+            source,
+        ])  # fmt: skip
+    return table(lines)
+
+
+def with_spread(row: Figures) -> str:
+    spread = "" if row.fastest == row.slowest else f" ({row.fastest:.1f}–{row.slowest:.1f})"
+    return f"{row.seconds:.1f} s{spread}"
+
+
+def claims_table(rows: dict[str, Figures]) -> str:
+    """Return the speed-ups of the source next to the measured ones."""
+    lines = [["step", "the source: over streaming", *LIBRARIES[::-1]]]
+    for step, least, most in (("ultra", 8, 16), ("extreme", 16, 32)):
+        line = [step, f"{least}–{most} ×"]
+        for library in LIBRARIES[::-1]:
+            before, after = (
+                rows[f"{SIZES[0].name}/{library}/{name}"] for name in ("streaming", step)
+            )
+            busy = after.cpu_seconds / after.seconds
+            low = min(before.fastest / after.slowest, busy)
+            word = verdict(least, low, before.slowest / after.fastest)
+            gain = number(before.seconds / after.seconds)
+            line.append(f"{word}: {gain} ×, busy cores: {busy:.0f}")
+        lines.append(line)
+    return table(lines, rule="---")
+
+
+def verdict(least: float, low: float, high: float) -> str:
+    """Return whether a speed-up is at least `least`, from its smallest and largest value."""
+    return "holds" if low >= least else "does not hold" if high < least else "not clear"
+
+
+def long_table(rows: dict[str, Figures]) -> str:
+    """Return the time of the source's corpus, from the largest corpus that a step has read."""
+    lines = [["step", "encoder", "measured", "time", "MB/s", "52 GB", "the source"]]
+    for library, step in itertools.product(LIBRARIES[::-1], STEPS):
+        found = [rows.get(f"{size.name}/{library}/{step}") for size in reversed(SIZES)]
+        row = next(filter(None, found), None)
+        if row is None:
+            continue
+        speed = row.bytes / row.seconds
+        lines.append([
+            step,
+            library,
+            f"{row.bytes / 1e9:.2f} GB",
+            with_spread(row),
+            f"{speed / 1e6:,.1f}",
+            long_time(SOURCE_GB * 1e9 / speed),
+            SOURCE_STEPS.get(step, ("–", "–"))[1],
+        ])  # fmt: skip
+    return table(lines)
+
+
+def long_time(seconds: float) -> str:
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+def batches_table(measured: dict[str, Any]) -> str:
+    source = {"batch_100": "45.2 ×", "batch_64": "43.3 ×", "batch_32": "37.5 ×", "single": "1.0 ×"}
+    names = [row["name"] for row in measured["tokenmill"]]
+    of = {library: {row["name"]: row for row in measured[library]} for library in LIBRARIES}
+    order = sorted(names, key=lambda name: (name != "single", len(name), name))
+    heads = [f"{library}: {head}" for library in LIBRARIES[::-1] for head in ("tokens/s", "gain")]
+    lines = [["method", *heads, "the source"]]
+    for name in order:
+        line = [name]
+        for library in LIBRARIES[::-1]:
+            row, single = of[library].get(name), of[library]["single"]
+            gain = single["seconds"] / row["seconds"] if row else 0.0
+            line += (
+                [f"{row['tokens'] / row['seconds']:,.0f}", f"{number(gain)} ×"] if row else ["", ""]
+            )
+        lines.append([*line, source.get(name, "–")])
+    where = measured["machine"]
+    return f"{table(lines)}\n\n{where['cpu']}, {where['cores']} CPU cores. `--batches`."
+
+
+def plot(rows: dict[str, Figures]) -> str:
+    names = {
+        index: f"{index} {step}, {library}"
+        for index, (library, step) in enumerate(
+            ((library, step) for library in LIBRARIES[::-1] for step in steps_of(library)), 1
+        )
+    }
+    found = {
+        index: rows[f"{SIZES[0].name}/{library}/{step}"]
+        for index, name in names.items()
+        for step, library in [name.partition(" ")[2].split(", ")]
+    }
+    panels = (
+        Panel("time", "time", {k: row.seconds for k, row in found.items()}, duration),
+        Panel("peak memory", "memory", {k: row.peak_mb for k, row in found.items()}, megabytes),
+    )
+    row = next(iter(found.values()))
+    subtitle = f"{row.bytes / 1e9:.2f} GB of JSON lines in {FILES} files, {row.tokens:,} tokens"
+    return draw("Five ways through a corpus, with two encoders", subtitle, names, panels)
+
+
+def machine_line(results: dict[str, Any]) -> str:
+    where = results["machine"]
+    counts = sorted({len(runs) for runs in results["runs"].values()})
+    first = next(row for runs in results["runs"].values() for row in runs)
+    corpus = f"{first['bytes'] / 1e9:.2f} GB in {FILES} files, {first['documents']:,} documents"
+    return (
+        f"{where['cpu']}, {where['cores']} CPU cores, {where['system']}, {results['date']}. "
+        f"English, {corpus}, {first['tokens']:,} tokens with `{TOKENIZER}`. Medians of "
+        f"{' to '.join(map(str, dict.fromkeys([counts[0], counts[-1]])))} runs, in brackets the "
+        f"fastest and the slowest. All steps wrote the same bytes. Steps 1 and 2 use one core, and "
+        f"{results['jobs']} of them ran at the same time. `python bench/ladder_corpus.py`."
+    )
+
+
+if __name__ == "__main__":
+    main()
