@@ -44,7 +44,7 @@ LINES_MAX = {
     "inspection": 1580,
     "patterns": 2130,
     "shards": 1910,
-    "tokenizing": 4070,
+    "tokenizing": 4090,
     "training": 2230,
     "vocabularies": 150,
     ".": 3040,

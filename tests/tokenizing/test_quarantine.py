@@ -18,6 +18,7 @@ from in_process import threaded_runs as threaded_runs
 
 import tokenmill
 from tokenmill import Tokenizer, TokenmillError, tokenize
+from tokenmill.tokenizing.options import MEMORY_MIN
 
 COUNT = 1000
 
@@ -287,6 +288,24 @@ def test_a_document_that_cannot_be_cut_has_its_line_and_offset(tmp_path, gpt2, m
         line = lines[error["line"] - 1]
         assert data[error["offset"] :].startswith(line.encode()) and long in line
         assert error["record"].startswith("x")
+
+
+@pytest.mark.parametrize("split", [None, {"val": 0.5}])
+def test_rejected_records_are_in_the_order_of_the_file(tmp_path, gpt2, monkeypatch, split):
+    limit = least_unsplit_bytes(monkeypatch)
+    # A block that grew for the longer one has all of the shorter one, and the line between them.
+    longer, long = (json.dumps({"text": "x" * int(size * limit)}) for size in (2.2, 1.1))
+    lines = ["{", longer, "[", long, '{"text": "one"}', "{{", longer, '{"text": "two"}']
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    bad = [
+        number for number, line in enumerate(lines, 1) if "one" not in line and "two" not in line
+    ]
+    for memory in (MEMORY_MIN + (1 << 20), 1 << 30):  # blocks of 64 KiB, and larger ones
+        out = tmp_path / f"out-{memory}"
+        more = {"max_unsplit_bytes": limit, "memory": memory, "threads": 1, "split": split}
+        tokenize(path, out, gpt2, task_bytes=1 << 30, **more)
+        assert [error["line"] for error in errors_of(out)] == bad
 
 
 def test_a_row_that_cannot_be_cut_has_its_number(tmp_path, gpt2, monkeypatch):

@@ -89,6 +89,7 @@ class Job:
 # The counts of a segment, `error` if its rest cannot be read, and `reason`, that of the first
 # rejected record, if it has no documents.
 Tally = dict[str, Any]
+Rejected = tuple[Problem, Tally]
 
 
 class IdsWriter(Protocol):
@@ -137,17 +138,25 @@ class Attempt:
         tallies: list[Tally] = [dict.fromkeys(COUNTS, 0) for _ in self.writers]
         reading = document_options(self.job.options, self.job.block_bytes, self.checksum, self.skip)
         done = tokens = 0
+        # Documents of a block that the encoder rejected. The problems of the reader come after its
+        # documents. All are rejected in the order of the file, whatever the size of a block.
+        late: list[Rejected] = []
         for documents in read(segment, reading):
+            if len(documents.spans):
+                self._reject_before(None, late)
             parts = zip(self.divide(documents), self.encoders, self.writers, tallies, strict=True)
             for some, encoder, writer, tally in parts:
-                self._encode(some, encoder, writer, segment, tally)
+                late += self._encode(some, encoder, writer, segment, tally)
+            late.sort(key=_place)
             for problem in documents.problems:
+                self._reject_before((problem, tallies[-1]), late)
                 self._reject(problem, tallies[-1])
                 if problem.is_end or problem.line == 0:  # a problem of the file, not of a record
                     tallies[-1]["error"] = problem.reason
             more_bytes, done = documents.bytes_read - done, documents.bytes_read
             before, tokens = tokens, sum(tally["tokens"] for tally in tallies)
             self.report(more_bytes, tokens - before, len(documents.spans))
+        self._reject_before(None, late)
         is_whole = segment.start == 0 and segment.end is None
         if is_whole and not any(tally["documents"] or tally["quarantined"] for tally in tallies):
             problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
@@ -162,7 +171,9 @@ class Attempt:
         writer: IdsWriter,
         segment: Segment,
         tally: Tally,
-    ) -> None:
+    ) -> list[Rejected]:
+        """Encode and write documents. Return those that are rejected."""
+        rejected = []
         index = 0
         for encoded in encoder.encode(documents, self.threads()):
             count = len(encoded.ends)
@@ -174,7 +185,7 @@ class Attempt:
                 text = memoryview(documents.data)[slice(*documents.spans[index])]
                 problem.record = bytes(text[:RECORD_BYTES_MAX])
                 problem.cause = UNSPLIT
-                self._reject(problem, tally)
+                rejected.append((problem, tally))
                 index += 1
                 continue
             names = documents.names
@@ -186,6 +197,11 @@ class Attempt:
             tally["documents"] += count
             tally["bytes"] += encoded.bytes
             tally["tokens"] += len(encoded.ids)
+        return rejected
+
+    def _reject_before(self, end: Rejected | None, late: list[Rejected]) -> None:
+        while late and (end is None or _place(late[0]) < _place(end)):
+            self._reject(*late.pop(0))
 
     def _reject(self, problem: Problem, tally: Tally) -> None:
         tally["quarantined"] += 1
@@ -195,6 +211,11 @@ class Attempt:
             reason = OTHER
         errors[reason] = errors.get(reason, 0) + 1
         self.reject(problem)
+
+
+def _place(rejected: Rejected) -> tuple[float, int]:
+    """The place of a record in its file. A problem of the whole file comes last."""
+    return rejected[0].line or math.inf, rejected[0].offset
 
 
 def without_failed(attempt: Callable[[Mapping[Key, str]], _T]) -> _T:
