@@ -332,6 +332,16 @@ def test_impossible_options_are_rejected_before_any_file_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_without_an_input_is_rejected(tmp_path, gpt2, jsonl):
+    out = tmp_path / "out"
+    with pytest.raises(TokenmillError, match="no input is given; pass a file"):
+        tokenize([], out, gpt2)
+    assert not out.exists()
+    tokenize(jsonl, out, gpt2, format="parquet")
+    with pytest.raises(TokenmillError, match=r"all inputs are in the output .*; pass another"):
+        tokenize(next(out.glob("*.parquet")), out, gpt2)
+
+
 def test_a_width_that_a_shard_format_rejects_is_named_with_the_way_out(tmp_path, jsonl):
     for name in ("nanogpt", "llmc"):
         out = tmp_path / name

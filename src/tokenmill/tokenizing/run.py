@@ -310,6 +310,8 @@ def tokenize(
     is_wanted = _outside(target)
     found = find(inputs, values["input_format"], strict=values["strict"], is_wanted=is_wanted)
     sources = list(filter(lambda source: is_wanted(source.name), found))
+    if not found:
+        raise TokenizeError("no input is given; pass a file, a folder, a glob or a URL")
     if not sources:
         raise TokenizeError(f"all inputs are in the output {target.name!r}; pass another output")
     refuse_unused_patterns(values["field"], sources)
