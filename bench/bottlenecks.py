@@ -47,6 +47,16 @@ CASES = {  # source and name: memory limit, threads
     "counts": {"all": ("", None), "limit": (LIMIT, None), "one thread": ("", 1)},
     "text": {"all": ("", None), "limit": (LIMIT, None)},
 }
+NAMES = (
+    "all pretokens in memory",
+    "a scan per merge",
+    "many pairs",
+    "a new dictionary per merge",
+    "many updates per occurrence",
+    "outdated entries in the heap",
+    "the file in memory",
+    "one thread",
+)
 SECONDS_MAX = 3600
 NAIVE_PRETOKENS = 1_000_000
 PAIRS_MB, PAIRS_VOCAB_SIZE = 10, 8_000
@@ -211,7 +221,8 @@ def effects_table(results: Result, ladder: Result) -> str:
         f"{seconds[2]:.1f} s with one thread, {seconds[0]:.1f} s with "
         f"{results['machine']['cores']} ({seconds[2] / seconds[0]:.1f} ×)",
     ]
-    lines = [["", "measured effect"], *([str(n), row] for n, row in enumerate(rows, 1))]
+    names = [f"{n} {name}" for n, name in enumerate(NAMES, 1)]
+    lines = [["bottleneck", "measured effect"], *map(list, zip(names, rows, strict=True))]
     return table(lines, rule="---")
 
 

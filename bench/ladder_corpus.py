@@ -359,16 +359,13 @@ def batches_table(measured: dict[str, Any]) -> str:
 
 
 def plot(rows: dict[str, Figures]) -> str:
+    shown = [(library, step) for library in LIBRARIES[::-1] for step in steps_of(library)]
     names = {
-        index: f"{index} {step}, {library}"
-        for index, (library, step) in enumerate(
-            ((library, step) for library in LIBRARIES[::-1] for step in steps_of(library)), 1
-        )
+        row: f"{STEPS.index(step) + 1} {step}, {library}"
+        for row, (library, step) in enumerate(shown)
     }
     found = {
-        index: rows[f"{SIZES[0].name}/{library}/{step}"]
-        for index, name in names.items()
-        for step, library in [name.partition(" ")[2].split(", ")]
+        row: rows[f"{SIZES[0].name}/{library}/{step}"] for row, (library, step) in enumerate(shown)
     }
     panels = (
         Panel("time", "time", {k: row.seconds for k, row in found.items()}, duration),
