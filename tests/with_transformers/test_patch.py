@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import os
 import pickle
 import random
 import subprocess
@@ -381,6 +382,22 @@ def test_the_tokenizer_below_is_the_real_one():
     assert seen(found) == seen(tokenizer(TEXTS))
 
 
+def test_a_stream_begins_inside_a_character():
+    tokenizer = small.fast("byte_level")
+    ids = tokenizer.encode("naïve 中🙂 x", add_special_tokens=False)
+    theirs = DecodeStream()
+    want = [theirs.step(tokenizer.backend_tokenizer, id_) for id_ in ids]
+    patch()
+    streams = tokenizers.decoders
+    assert streams.DecodeStream is not DecodeStream
+    for start in range(len(ids)):
+        stream = streams.DecodeStream(ids[:start])
+        found = [stream.step(tokenizer.backend_tokenizer, id_) for id_ in ids[start:]]
+        assert found == want[start:], start
+    unpatch()
+    assert streams.DecodeStream is DecodeStream
+
+
 def test_patch_twice_and_unpatch_restores_the_library():
     encode_batch = tokenizers.Tokenizer.encode_batch
     model = vars(tokenizers.Tokenizer)["model"]
@@ -410,22 +427,32 @@ def test_tokenizer_outside_a_fast_one_stays_unpatched():
     assert not is_patched(object()) and not is_patched(None)
 
 
-def test_threads_may_use_one_tokenizer():
+def test_64_threads_may_use_one_tokenizer():
+    """TOKENMILL_FUZZ=100 makes 100,000 calls."""
     tokenizer = small.fast("byte_level")
-    want = tokenizer(TEXTS)["input_ids"]
+    calls = 1000 * int(os.environ.get("TOKENMILL_FUZZ", "5")) // 64
+    cut = {"truncation": True, "max_length": 6, "padding": True}
+    want = [tokenizer(text)["input_ids"] for text in TEXTS], tokenizer(TEXTS, **cut)["input_ids"]
     patch()
-    found: list[Any] = []
-    work = [
-        threading.Thread(
-            target=lambda: found.append([tokenizer(TEXTS)["input_ids"] for _ in "abc"])
-        )
-        for _ in range(8)
-    ]
-    for thread in work:
+    failures: list[object] = []
+
+    def work(number: int) -> None:
+        try:
+            for index in range(calls):
+                place = (number + index) % len(TEXTS)
+                ids = tokenizer.encode(TEXTS[place])
+                if ids != want[0][place] or tokenizer.decode(ids) != texts[place]:
+                    failures.append(place)
+        except Exception as error:  # it must not end the thread silently
+            failures.append(error)
+
+    texts = [tokenizer.decode(ids) for ids in want[0]]
+    threads = [threading.Thread(target=work, args=[number]) for number in range(64)]
+    for thread in threads:
         thread.start()
-    for thread in work:
+    for thread in threads:
         thread.join()
-    assert found == [[want] * 3] * 8
+    assert not failures and tokenizer(TEXTS, **cut)["input_ids"] == want[1]
 
 
 def test_tokenmill_alone_imports_neither_library():

@@ -16,10 +16,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tokenmill.compat.tokenizers import Encoding
+from tokenmill.compat.tokenizers import Encoding, decoders
 from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.compat.transformers.delegate import ATTRIBUTE, KEY, Delegate
 from tokenmill.compat.transformers.fast_calls import FastCalls
@@ -119,6 +119,7 @@ class Patch(contextlib.ExitStack):
             ):
                 for name in names:
                     self._wrap(owner, name, functools.partial(self._changes, None))
+        self._replace(tokenizers.decoders, "DecodeStream", DecodeStream)
         self._patch_fast(transformers)
 
     def _patch_fast(self, transformers: Any) -> None:
@@ -139,7 +140,7 @@ class Patch(contextlib.ExitStack):
         for name, call in calls.replaced():
             self._wrap(fast, name, call)
 
-    def _replace(self, owner: type[Any], name: str, value: object) -> None:
+    def _replace(self, owner: Any, name: str, value: object) -> None:
         if name in vars(owner):
             self.callback(setattr, owner, name, vars(owner)[name])
         else:
@@ -221,6 +222,17 @@ class Patch(contextlib.ExitStack):
         made = self._encoding()
         made.__setstate__(value.__getstate__())
         return made
+
+
+class DecodeStream(decoders.DecodeStream):
+    """The stream of the real library, which never repeats a prompt that ends inside a character."""
+
+    def step(self, tokenizer: Any, id: int | Sequence[int]) -> str | None:
+        """Return the characters that an id completes, or None."""
+        if self._ids and not self._prefix:
+            prompt = tokenizer.decode(self._ids, self._skip)
+            self._prefix, self._prefix_length = prompt.rstrip("\ufffd"), len(self._ids)
+        return super().step(tokenizer, id)
 
 
 class _Watched:
