@@ -173,7 +173,7 @@ ladder-full: $(VENV)/tests build ## Measure the training and corpus ladders at t
 	$(call step,Measuring the training ladder,$(BIN)/python bench/ladder_full.py $(FULL_ARGS))
 	$(call step,Measuring the corpus ladder,$(BIN)/python bench/ladder_corpus.py $(FULL_ARGS))
 
-ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md (5 minutes)
+ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md (2 minutes)
 	$(BIN)/python -m ladder encoding --runs 10 --warmup 3 --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)
 
 scaling: .venv-engines/installed build ## Measure how cost grows, and render docs/scaling.md (30 minutes)

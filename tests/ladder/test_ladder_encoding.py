@@ -171,9 +171,10 @@ def test_step_with_other_ids_has_no_time(tmp_path, monkeypatch):
 
 def test_library_is_compiled_once_and_in_other_modes(tmp_path, monkeypatch):
     assert compiled.load_library() is compiled.load_library()
-    encode = compiled.Compiled(5, RANKS, "ReleaseSafe")  # with checks of bounds and overflows
-    for text in (*DOCUMENTS, texts.TEXT, texts.LONG):
-        assert encode(text) == reference.encode(text, RANKS, PATTERN)
+    for number in range(len(compiled.STEPS)):
+        encode = compiled.Compiled(number, RANKS, "ReleaseSafe")  # checks bounds and overflows
+        for text in (*DOCUMENTS, texts.TEXT, texts.LONG):
+            assert encode(text) == reference.encode(text, RANKS, PATTERN)
     monkeypatch.setattr(compiled, "UNICODE", tmp_path / "unicode.zig")
     (tmp_path / "unicode.zig").write_text("not Zig")
     with pytest.raises(LadderError, match="cannot be compiled; run `make demo`"):
