@@ -32,7 +32,7 @@ from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
-from ladder.runner import duration, number, unit_of
+from ladder.runner import spread
 from ladder.training.steps import STEPS, Measurement, median_of
 
 ROOT = machine.ROOT
@@ -204,14 +204,7 @@ def sizes_table(rows: dict[str, dict[int, Measurement]]) -> str:
 
 
 def cpu(row: Measurement | None) -> str:
-    if row is None:
-        return ""
-    if row.cpu_max - row.cpu_min < 0.005 * row.cpu_max:
-        return duration(row.cpu_seconds)
-    size, _ = unit_of(row.cpu_seconds)
-    return (
-        f"{duration(row.cpu_seconds)} ({number(row.cpu_min / size)}–{number(row.cpu_max / size)})"
-    )
+    return spread(row.cpu_seconds, row.cpu_min, row.cpu_max) if row else ""
 
 
 def peak(row: Measurement | None) -> str:

@@ -26,7 +26,7 @@ from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
-from ladder.runner import duration, megabytes, speed_up
+from ladder.runner import megabytes, speed_up, spread
 from ladder.training.command import plot
 from ladder.training.steps import STEPS, Measurement, Skipped, Step
 
@@ -106,11 +106,11 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
         [
             "step",
             "new lines",
-            "time",
+            "CPU time",
             "over previous",
             "over step 1",
             "memory",
-            "large: time",
+            "large: CPU time",
             "memory",
         ]
     ]
@@ -119,11 +119,11 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
         lines.append([
             f"{row.step} [{row.name}](../{_source(row.step).relative_to(ROOT).as_posix()})",
             str(new_lines(STEPS[row.step - 1])),
-            duration(row.seconds),
-            _times(small_rows.get(row.step - 1), row),
+            spread(row.cpu_seconds, row.cpu_min, row.cpu_max),
+            _times(small_rows.get(STEPS[row.step - 1].base), row),
             _times(first, row),
             megabytes(row.added_mb),
-            duration(big.seconds) if big else "",
+            spread(big.cpu_seconds, big.cpu_min, big.cpu_max) if big else "",
             megabytes(big.added_mb) if big else "",
         ])  # fmt: skip
     return table(lines)
@@ -132,7 +132,7 @@ def steps_table(rows: list[Measurement], large: dict[str, Any]) -> str:
 def _times(other: Measurement | None, row: Measurement) -> str:
     if other is None or other.step == row.step:
         return ""
-    return speed_up(other.seconds, row.seconds)
+    return speed_up(other.cpu_seconds, row.cpu_seconds)
 
 
 def _source(number: int) -> Path:
@@ -148,7 +148,7 @@ def changes() -> str:
     """Return a folded block per step with its change, as `--diff` shows it."""
     blocks = []
     for step in STEPS[1:]:
-        base = STEPS[(step.base or step.number - 1) - 1]
+        base = STEPS[step.base - 1]
         diff = "\n".join(line.rstrip() for line in step.changes())
         title = f"{step.number} {step.name}: {new_lines(step)} new lines after step {base.number}"
         blocks.append(

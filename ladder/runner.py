@@ -121,12 +121,7 @@ class Statistics:
         return asdict(self)
 
     def spread(self) -> str:
-        """Return CPU time and its range, such as "8.7 ms (8.5–9.1)"."""
-        if self.runs == 1 or self.cpu_max - self.cpu_min < 0.005 * self.cpu_max:
-            return duration(self.cpu)
-        size, _ = unit_of(self.cpu)
-        ends = [number(each / size, self.cpu / size) for each in (self.cpu_min, self.cpu_max)]
-        return f"{duration(self.cpu)} ({ends[0]}–{ends[1]})"
+        return spread(self.cpu, self.cpu_min, self.cpu_max)
 
 
 def statistics_of(seconds: Sequence[float], cpu: Sequence[float], warmup: int = 0) -> Statistics:
@@ -169,6 +164,15 @@ def duration(seconds: float) -> str:
     """Format a time with three digits and its unit."""
     size, unit = unit_of(seconds)
     return f"{number(seconds / size)} {unit}"
+
+
+def spread(median: float, least: float, most: float) -> str:
+    """Return a time and its range, such as "8.70 ms (8.50–9.10)", if the range is above 0.5 %."""
+    if most - least <= 0.005 * most:
+        return duration(median)
+    size, _ = unit_of(median)
+    ends = [number(each / size, median / size) for each in (least, most)]
+    return f"{duration(median)} ({ends[0]}–{ends[1]})"
 
 
 def megabytes(value: float) -> str:

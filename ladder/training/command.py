@@ -37,7 +37,7 @@ from tokenmill.cli.output import add_json, check_outputs, progress_console, say_
 from tokenmill.patterns.schemes import pattern_of
 
 _VOCAB_SIZE_MAX = 1 << 21
-_HEADS = ("step", "time", "over previous", "over step 1", "peak", "added", "rebuilds", "merges")
+_HEADS = ("step", "CPU time", "over previous", "over step 1", "peak", "added", "rebuilds", "merges")
 
 _EPILOG = """\
 examples:
@@ -90,7 +90,10 @@ def add_parser(ladders: Any) -> None:
         help="name of a pattern or a regular expression (default: gpt2)",
     )
     parser.add_argument(
-        "--runs", type=number(1), default=1, help="number of runs; medians are shown (default: 1)"
+        "--runs",
+        type=number(1),
+        default=runner.RUNS,
+        help=f"number of runs; medians are shown (default: {runner.RUNS})",
     )
     parser.add_argument(
         "--limit",
@@ -244,8 +247,8 @@ def cells(rows: list[Measurement]) -> list[list[str]]:
     return [
         [
             f"{row.step:>2} {row.name}",
-            duration(row.seconds),
-            _speed_up(by_number.get(row.step - 1), row),
+            runner.spread(row.cpu_seconds, row.cpu_min, row.cpu_max),
+            _speed_up(by_number.get(STEPS[row.step - 1].base), row),
             _speed_up(by_number.get(1), row),
             f"{row.peak_mb:,.0f} MB",
             f"{row.added_mb:,.1f} MB",
@@ -260,11 +263,11 @@ def plot(rows: list[Measurement], skipped: list[Skipped], subtitle: str) -> str:
     """Return the plot of time and memory."""
     numbers = sorted({row.step for row in rows} | {row.step for row in skipped})
     names = {number: f"{number} {STEPS[number - 1].name}" for number in numbers}
-    times = {row.step: row.seconds for row in rows}
+    times = {row.step: row.cpu_seconds for row in rows}
     memory = {row.step: row.added_mb for row in rows if row.added_mb > 0}
     notes = {row.step: f"skipped: about {duration(row.estimated_seconds)}" for row in skipped}
     panels = [
-        Panel("time", "time", times, duration),
+        Panel("CPU time", "time", times, duration),
         Panel("memory added by training", "memory", memory, megabytes),
     ]
     return runner.draw("The same merges, one idea more per step", subtitle, names, panels, notes)
@@ -273,7 +276,7 @@ def plot(rows: list[Measurement], skipped: list[Skipped], subtitle: str) -> str:
 def _speed_up(other: Measurement | None, row: Measurement) -> str:
     if other is None or not row.merges_equal:
         return "–"
-    return speed_up(other.seconds, row.seconds)
+    return speed_up(other.cpu_seconds, row.cpu_seconds)
 
 
 def _subtitle(learned: Learned) -> str:

@@ -4,6 +4,10 @@ The idea is byte-pair encoding itself. A text is split into words, and a word is
 first, each id is one byte. Of all adjacent pairs inside words, the most frequent gets a new id,
 which replaces the pair everywhere. That is one merge.
 
+`pattern` finds the words. It is the pattern of GPT-2 by default: letters, digits or other signs
+with at most one space before them. `pattern.compiled` is the same for Python's `re`, which lacks
+\\p{L}: `patterns.py` writes a set of the letters that occur in the text instead.
+
 Costs: every merge traverses the whole text twice, so the time is text × merges. Each word of the
 text is an object, even if it occurred before.
 Saves: thought. Without state, errors are unlikely, so all later steps are compared with this one.

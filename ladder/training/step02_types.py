@@ -1,7 +1,8 @@
 """Step 2, type frequency: merge each distinct word once.
 
 The idea: pairs never cross the border of a word, so all copies of a word merge equally. It is
-enough to keep each distinct word, a type, with its frequency, and to multiply its pair counts.
+enough to keep each distinct word, a type, with its frequency, and to multiply its pair counts. The
+space before a word is part of it, as the byte 32. (Files of GPT-2 write this byte as Ġ.)
 
 Costs: a table of types, and the list of all words from which it is made.
 Saves: most of the work. A megabyte of Python's own documents has 220,000 words and 11,000 types.

@@ -59,6 +59,7 @@ class Trainer:
         old = self.own_counts[type_id]
         self.types[type_id] = merge(self.types[type_id], pair, new)
         own = self.own_counts[type_id] = Counter(pairwise(self.types[type_id]))
+        # New pairs come first: the count of a pair in both is never 0 in between.
         for other, count in own.items():
             counts[other] += count * frequency
         for other, count in old.items():

@@ -51,7 +51,7 @@ class Trainer:
         return min(pair for pair, count in self.counts.items() if count == most)
 
     def merge(self, pair: Pair, new: int) -> None:
-        for type_id in list(self.index[pair]):
+        for type_id in list(self.index[pair]):  # a copy, because each merge removes its type
             self.merge_type(type_id, pair, new)
 
     def merge_type(self, type_id: int, pair: Pair, new: int) -> None:
@@ -60,6 +60,7 @@ class Trainer:
         old = self.own_counts[type_id]
         self.types[type_id] = merge(self.types[type_id], pair, new)
         own = self.own_counts[type_id] = Counter(pairwise(self.types[type_id]))
+        # New pairs come first: the count of a pair in both is never 0 in between.
         for other, count in own.items():
             counts[other] += count * frequency
             index[other].add(type_id)

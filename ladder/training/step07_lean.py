@@ -43,6 +43,15 @@ def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
     return merges
 
 
+def pack_pair(left: int, right: int) -> int:
+    """Return two ids as one number. The numbers have the same order as the pairs."""
+    return left << BITS | right
+
+
+def unpack_pair(key: int) -> Pair:
+    return key >> BITS, key & MASK
+
+
 class Trainer:
     def __init__(self, found: Counter[str]) -> None:
         self.types: list[Ids] = [word.encode() for word in found]
@@ -70,6 +79,7 @@ class Trainer:
             return  # stale, or a second entry
         self.types[type_id] = merge(self.types[type_id], key, new)
         own = packed_pairs(self.types[type_id])
+        # New pairs come first: the count of a pair in both is never 0 in between.
         for other in own:
             counts[other] += frequency
             if other not in old:
@@ -78,15 +88,6 @@ class Trainer:
             counts[other] -= frequency
             if not counts[other]:
                 del counts[other]
-
-
-def pack_pair(left: int, right: int) -> int:
-    """Return two ids as one number. The numbers have the same order as the pairs."""
-    return left << BITS | right
-
-
-def unpack_pair(key: int) -> Pair:
-    return key >> BITS, key & MASK
 
 
 def packed_pairs(ids: Ids) -> list[int]:

@@ -85,7 +85,7 @@ class Trainer:
             self.touched.pop(key, None)
             return
         size, touched = len(self.index[key]), self.touched[key]
-        live = size - touched
+        live = size - touched  # an estimate: a type may be in the list twice
         is_long = size >= COMPACTION_SIZE_THRESHOLD and live < touched
         is_waste = (
             touched >= COMPACTION_MIN_TOUCHED_FOR_WASTE

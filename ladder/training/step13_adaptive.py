@@ -106,7 +106,7 @@ class Trainer:
             heapq.heappop(self.heap)  # the pair had this count once
 
     def merge(self, key: int, new: int) -> None:
-        self.policy.now = new
+        self.policy.now = new  # new ids number the merges
         for type_id in self.index.pop(key):
             self.merge_type(type_id, *unpack_pair(key), new)
         del self.counts[key]
@@ -126,7 +126,8 @@ class Trainer:
             self.policy.cooldown.pop(key, None)
             return
         size, touched = len(self.index[key]), self.touched[key]
-        if size >= SIZE_MIN and self.policy.wants(key, touched, size - touched):
+        live = size - touched  # an estimate: a type may be in the list twice
+        if size >= SIZE_MIN and self.policy.wants(key, touched, live):
             self.compact(key)
             self.policy.note(key, size, len(self.index[key]))
 

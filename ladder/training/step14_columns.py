@@ -66,6 +66,7 @@ class Trainer:
         self.id[~is_end] = np.frombuffer(b"".join(words), np.uint8)
         self.before = np.arange(-1, len(self.id) - 1, dtype=np.int32)
         self.after = np.arange(1, len(self.id) + 1, dtype=np.int32)
+        # Position 0 is an END. Each type follows with the END after it.
         frequencies = np.array([0, *found.values()], np.int64)
         self.frequency = np.repeat(frequencies, np.diff(ends, prepend=-1))
         self.counts: dict[int, int] = {}
@@ -90,7 +91,8 @@ class Trainer:
         last = self.after[second]
         self.id[first], self.id[second] = new, GONE
         self.after[first], self.before[last] = last, first
-        # A pair of two new ids has a merge on both sides. The left one adds it.
+        # A pair of two new ids is left of one merge and right of another. It is added once, on the
+        # left.
         left = self.before[first]
         self.add(left[self.id[left] != END])
         right = self.id[self.after[first]]
@@ -111,7 +113,8 @@ class Trainer:
     def subtract(self, key: int, first: Column, second: Column) -> None:
         """Subtract the pairs that start before and after the merged positions."""
         before, after = self.before[first], self.after[second]
-        touches = np.append(False, before[1:] == second[:-1])  # after the previous
+        # Between two merges that touch is one pair. It is in `second` of the left merge.
+        touches = np.append(False, before[1:] == second[:-1])
         starts = np.concatenate(
             [before[(self.id[before] != END) & ~touches], second[self.id[after] != END]]
         )

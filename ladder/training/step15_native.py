@@ -3,7 +3,14 @@
 The idea: `tokenmill.train`, whose hot part is written in Zig. Its ideas are those of the ladder:
 types with frequencies, positions in flat arrays, an index of positions, windowed updates, and a
 queue whose entries can only be too high. It adds scanners that read bytes, tables that find a word
-in one look-up, a memory layout by hand, and threads.
+in one look-up, a memory layout by hand, and threads. It has three phases:
+
+    count    texts → types with frequencies    core/count: tables of each thread, then their sum
+    select   pairs → a batch of merges         core/train/selection.zig: about 27 merges in each
+    merge    batch → changed types and counts  core/train/shard.zig, pairs.zig: a part per thread
+
+`select` and `merge` take turns. A batch ends before a pair whose count the batch could change, so
+its merges are the same as one after the other.
 
 Costs: a compiler, and a second language. `tokenmill/reference.py` is the reference implementation.
 Saves: the interpreter.

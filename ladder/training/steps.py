@@ -36,7 +36,12 @@ class Step:
     name: str
     module: str
     walks: bool = False  # each merge traverses all types or all text
-    base: int | None = None  # the step that it builds on, if that is not the previous one
+    built_on: int | None = None  # if that is not the previous step
+
+    @property
+    def base(self) -> int:
+        """The number of the step that it builds on."""
+        return self.built_on or self.number - 1
 
     def code(self) -> list[str]:
         """Return the lines of the step without its header."""
@@ -48,7 +53,7 @@ class Step:
         """Return the lines of a unified diff from the step that it builds on."""
         if self.number == 1:
             return [f"+{line}" for line in self.code()]
-        base = STEPS[(self.base or self.number - 1) - 1]
+        base = STEPS[self.base - 1]
         names = (f"{base.module}.py", f"{self.module}.py")
         return list(unified_diff(base.code(), self.code(), *names, lineterm=""))
 
@@ -66,7 +71,7 @@ STEPS = (
     Step(10, "heap pair selection", "step10_heap"),
     Step(11, "array storage", "step11_arrays"),
     Step(12, "batch delta application", "step12_batches"),
-    Step(13, "adaptive compaction", "step13_adaptive", base=11),
+    Step(13, "adaptive compaction", "step13_adaptive", built_on=11),
     Step(14, "structure of arrays", "step14_columns"),
     Step(15, "native core", "step15_native"),
 )

@@ -19,7 +19,7 @@ from tokenmill.cli.app import every_parser
 PARSERS = {parser.prog: parser for parser in every_parser(make_parser())}
 ESCAPE = "\x1b"
 # One step. It shows a spinner in a terminal, as all ladders do.
-ONE_STEP = ("training", "0.txt", "--vocab-size=300", "--steps=15")
+ONE_STEP = ("training", "0.txt", "--vocab-size=300", "--steps=15", "--runs=1")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -228,6 +229,8 @@ def test_command_runs_all_steps_with_equal_merges(text_file, tmp_path, monkeypat
         "300",
         "--limit",
         "0",
+        "--runs",
+        "1",
         "--json",
         "--plot",
         picture,
@@ -249,7 +252,16 @@ def test_command_shows_a_table(text_file, monkeypatch):
     keep_steps(monkeypatch, STEPS[-1].name)
     done = run("training", text_file, "--steps", "2,6,10-13,15", "--vocab-size", "300")
     assert done.returncode == 0, done.stderr
-    for word in ("over previous", "over step 1", "added", "rebuilds", "15 native core", "equal"):
+    assert re.search(r" 2 type frequency +[0-9.]+ m?s \([0-9.]+–[0-9.]+\)", done.stdout)
+    for word in (
+        "CPU time",
+        "over previous",
+        "over step 1",
+        "added",
+        "rebuilds",
+        "15 native core",
+        "equal",
+    ):
         assert word in done.stdout
     assert "DIFFERENT" not in done.stdout
     assert "its compaction was never used at this size" in done.stdout
@@ -265,7 +277,7 @@ def test_command_shows_the_change_of_a_step(capsys):
 
 def test_step_that_would_take_too_long_is_skipped_with_a_note(text_file):
     arguments = ("training", text_file, "--steps", "1,15", "--vocab-size", "3000")
-    done = run(*arguments, "--limit", "1")
+    done = run(*arguments, "--limit", "1", "--runs", "1")
     assert done.returncode == 0, done.stderr
     assert "1 naive: skipped, it would take about" in done.stdout
     assert "15 native core" in done.stdout
@@ -280,7 +292,17 @@ def test_estimate_is_near_the_truth(text_file):
 
 
 def test_progress_is_shown_in_a_terminal_only(text_file):
-    arguments = [sys.executable, "-m", "ladder", "training", text_file, "--steps", "8,15", "--json"]
+    arguments = [
+        sys.executable,
+        "-m",
+        "ladder",
+        "training",
+        text_file,
+        "--steps",
+        "8,15",
+        "--runs=1",
+    ]
+    arguments += ["--json"]
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(
