@@ -37,10 +37,10 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 510,
-    "cli": 2630,
+    "cli": 2620,
     "compat": 4610,
     "corpus": 2720,
-    "formats": 4370,
+    "formats": 4380,
     "inspection": 1580,
     "patterns": 2130,
     "shards": 1910,

@@ -13,7 +13,7 @@ from tokenmill.cli.app import Parser
 from tokenmill.cli.libraries import memory_bytes
 from tokenmill.cli.options import INPUTS, PATTERN, TOKENIZER, add_options, options_of, reader
 from tokenmill.cli.output import add_json, check_outputs, count_of, first, report
-from tokenmill.errors import TrainingError, VocabularyError
+from tokenmill.errors import TrainingError
 from tokenmill.formats import save
 from tokenmill.options import number
 from tokenmill.tokenizer import Tokenizer
@@ -64,7 +64,6 @@ examples:
 _INPUTS = f"{INPUTS}; .tmc files are outputs of count-pretokens"
 _SKIP = ("progress",)
 _SIZE = "{size}"
-_SENTENCEPIECE_SUFFIXES = (".model", ".vocab", ".json", ".tokenmill")
 _SOURCES_SHOWN = 10
 
 
@@ -109,8 +108,8 @@ def _run_train(arguments: argparse.Namespace) -> None:
     names = [name for group in groups for name in group]
     others = [path for path in (arguments.trace, arguments.report) if path is not None]
     check_outputs([*names, *others], arguments.inputs, names)
-    for name in names:
-        _check_name(name, is_sentencepiece=arguments.trainer == "sentencepiece")
+    for name in names:  # before the training
+        save.check_name(name, "characters" if arguments.trainer == "sentencepiece" else "bytes")
     started = time.monotonic()
     with progress.show(arguments.progress) as shown:
         trained = train_sizes(
@@ -170,21 +169,6 @@ def _run_count_pretokens(arguments: argparse.Namespace) -> None:
         {"path": str(output), "unique": found.unique, "total": found.total},
         f"{output}: {found.unique:,} unique pretokens, {found.total:,} in total",
     )
-
-
-def _check_name(name: str, *, is_sentencepiece: bool) -> None:
-    """Raise before the training if the vocabulary cannot be saved in the format of a name."""
-    if not is_sentencepiece:
-        save.check_bytes_name(name)
-        return
-    save.check_name(name)
-    path = Path(name)
-    is_known = path.suffix in _SENTENCEPIECE_SUFFIXES or save.is_folder(name)
-    if not is_known or path.name == "vocab.json":
-        raise VocabularyError(
-            f"cannot save a SentencePiece vocabulary to {path.name!r}; use .model, .vocab, "
-            "tokenizer.json, .tokenmill or a folder/"
-        )
 
 
 def _outputs(name: str, sizes: list[int]) -> list[str]:

@@ -168,7 +168,7 @@ def refuse_broken_link(path: Path) -> None:
         )
 
 
-def read_bytes(path: Path, limit: int = BYTES_MAX) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Return all bytes of a regular file. Pipes and devices, which may be endless, are rejected."""
     # Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -176,12 +176,12 @@ def read_bytes(path: Path, limit: int = BYTES_MAX) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise VocabularyError(f"{path} is not a regular file; pass the path of a file")
-        if status.st_size > limit:
+        if status.st_size > BYTES_MAX:
             raise VocabularyError(
                 f"{path} has {status.st_size:,} bytes, too large for a tokenizer file; the limit "
-                f"is {limit:,} bytes"
+                f"is {BYTES_MAX:,} bytes"
             )
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        data = file.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
         raise VocabularyError(f"{path} grew while it was read; try again when it is complete")
     return data

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from tokenmill.errors import VocabularyError
 from tokenmill.files import write_together, write_whole
@@ -42,13 +43,19 @@ WRITERS: dict[str, Callable[[TokenizerSpec], bytes]] = {
     tokenmill_file.SUFFIX: tokenmill_file.write,
     ranks.SUFFIX: ranks.write,
 }
-_OF_PIECES = (".model", ".vocab")
+_OF_PIECES = (".model", ".vocab")  # tokens of characters
+_OF_BYTES = (ranks.SUFFIX, vocab_merges.VOCABULARY, vocab_merges.MERGES)
 _PAIR = (vocab_merges.MERGES, vocab_merges.VOCABULARY)
 _END_TOKENS = ("<|endoftext|>", "</s>")
 
 
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Raise VocabularyError unless the name is that of a folder or of a format that is written."""
+def check_name(
+    path: str | os.PathLike[str], base: Literal["bytes", "characters"] | None = None
+) -> None:
+    """Raise VocabularyError unless the name is that of a folder or of a format that is written.
+
+    With `base`, the symbols before the first merge, the format must be one for such tokens.
+    """
     if is_folder(path):
         return
     name, suffix = Path(path).name, Path(path).suffix
@@ -60,15 +67,15 @@ def check_name(path: str | os.PathLike[str]) -> None:
         )
     if _suffix_of(path) not in WRITERS and name not in _PAIR:
         raise VocabularyError(f"cannot save to {name!r}: unknown suffix {suffix!r}; use {WRITTEN}")
-
-
-def check_bytes_name(path: str | os.PathLike[str]) -> None:
-    """Raise VocabularyError also for names of SentencePiece's formats."""
-    check_name(path)
-    if _suffix_of(path) in _OF_PIECES:
+    if base == "bytes" and _suffix_of(path) in _OF_PIECES:
         raise VocabularyError(
-            f"{Path(path).name!r} is a name for SentencePiece pieces, and these tokens are bytes; "
+            f"{name!r} is a name for SentencePiece pieces, and these tokens are bytes; "
             "use a name that ends in .json, .tokenmill or .tiktoken"
+        )
+    if base == "characters" and (name in _OF_BYTES or suffix in _OF_BYTES):
+        raise VocabularyError(
+            f"cannot save a SentencePiece vocabulary to {name!r}; use .model, .vocab, "
+            "tokenizer.json, .tokenmill or a folder/"
         )
 
 
@@ -107,9 +114,7 @@ def save(path: str | os.PathLike[str], spec: TokenizerSpec) -> None:
         _save_folder(Path(path), spec)
         return
     path = Path(path)
-    check_name(path)
-    if spec.model.base == "bytes":
-        check_bytes_name(path)
+    check_name(path, "bytes" if spec.model.base == "bytes" else None)
     if path.name in _PAIR:
         # merges.txt contains the digest of vocab.json, so it is written first.
         vocabulary, merges = vocab_merges.write(spec)
