@@ -26,7 +26,6 @@ const hashBytes = @import("vocabulary/token_table.zig").hashBytes;
 pub const Key = slots.Key;
 pub const Line = slots.Line;
 pub const key_len_max = 16;
-pub const packed_max = 13;
 pub const inline_max = slots.inline_max;
 /// Number of ids that may be written after the ids that are found.
 pub const room_extra = 4;
@@ -168,20 +167,6 @@ pub const Cache = struct {
         const hash = hashBytes(halves[1], piece);
         const more = @as(u64, @intCast(piece.len)) << 32 | hash >> 56 | 1 << 16;
         return @bitCast([2]u64{ hash << 8, more });
-    }
-
-    /// Returns a key for up to `packed_max` characters with the same high byte, made of their low
-    /// bytes. The key contains the whole text, so the ring buffer entry needs no copy of it. No
-    /// other kind of pretoken has this key. Without the secret it starts with 0xFF, like the key of
-    /// a long pretoken, but the latter has zero as byte 9.
-    pub inline fn keyOfPacked(self: *const Cache, high: u8, low: [16]u8, len: usize) Key {
-        const filled: Key = padding[16 - len ..][0..16].*;
-        const others = @Vector(2, u8){ high, 0 };
-        const order = [16]i32{ -2, 0, 1, 2, 3, 4, 5, 6, 7, -2, 8, 9, 10, 11, 12, -1 };
-        var key = @shuffle(u8, @as(Key, low) | filled, others, order) ^ self.secret;
-        key[0] = 0;
-        key[9] = @intCast(len);
-        return key;
     }
 
     inline fn hashOf(key: Key) u64 {
@@ -367,7 +352,6 @@ test "cache: lookups return the inserted ids, and few entries are lost" {
         try std.testing.expect(!cache.contains(key, word.piece()));
         cache.insert(key, word.piece(), word.ids());
         try std.testing.expect(try word.isIn(&cache));
-        if (random.boolean()) cache.lineOf(key).promote();
     }
     var lost: usize = 0;
     for (&words) |*word| lost += @intFromBool(!try word.isIn(&cache));
@@ -409,8 +393,6 @@ test "cache: threads that share a small table find the ids that they inserted" {
                 const bound = if (random.boolean()) self.words.len else self.words.len / 8;
                 const word = &self.words[random.uintLessThan(usize, bound)];
                 const key = word.keyIn(&cache);
-                const line = cache.lineOf(key);
-                if (random.uintLessThan(u8, 64) == 0) line.promote();
                 var ids: [Word.room]u32 = undefined;
                 const count = cache.find(.ids, key, word.piece(), &ids) orelse {
                     cache.insert(key, word.piece(), word.ids());

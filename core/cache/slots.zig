@@ -166,20 +166,6 @@ pub const Line = extern struct {
     pub inline fn valueOf(self: *const Line, key: Key) ?Value {
         return self.front.valueOf(key) orelse self.back.valueOf(key);
     }
-
-    /// Swaps the slots. Lookups check the front slot first.
-    pub noinline fn promote(self: *Line) void {
-        const front = self.front.take() orelse return;
-        const back = self.back.take() orelse return front.restore();
-        const key, const value = .{ front.key(), front.value() };
-        const back_value = back.value();
-        if (value == null or back_value == null) {
-            front.restore();
-            return back.restore();
-        }
-        front.write(back.key(), back_value.?);
-        back.write(key, value.?);
-    }
 };
 
 pub inline fn equal(a: Key, b: Key) bool {
@@ -211,7 +197,6 @@ test "slots: a partly written slot is not found" {
         }
         try std.testing.expectEqual(null, slot.record());
         try std.testing.expectEqual(null, slot.take());
-        line.promote();
     }
     taken.write(keys[1], .ofIds(&.{ 7, 7 }));
     // A reader that loaded the state before detects the change, even with the same number of ids.
@@ -247,8 +232,7 @@ test "slots: threads that write to one bucket never read a mixture" {
                 const number = random.uintLessThan(u32, 16);
                 const slot = if (random.boolean()) &self.line.front else &self.line.back;
                 switch (random.uintLessThan(u8, 8)) {
-                    0 => self.line.promote(),
-                    1 => if (slot.take()) |taken| taken.write(keyOf(number), .{
+                    0, 1 => if (slot.take()) |taken| taken.write(keyOf(number), .{
                         .words = idsOf(number) ++ .{0},
                         .count = number % 4,
                     }),

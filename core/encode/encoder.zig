@@ -227,10 +227,6 @@ const together_min = 32;
 /// prefetched.
 const records_found_min = 4;
 
-/// One in this many words found in a back slot is moved to the front slot. Moving is limited
-/// because other threads must then reload the bucket.
-const promoted_share = 64;
-
 /// Number of ids that a batch needs in addition to one per byte, since whole values are written.
 const room_extra = cache_.room_extra;
 
@@ -315,8 +311,6 @@ inline fn encodeChunk(
         } else if (line.back.idsOf(key)) |value| {
             if (goal == .ids) out[written..][0..4].* = value.words;
             written += value.count;
-            // Occasionally, so that the more frequent of two words is in the front slot.
-            if (written % promoted_share == 0) line.promote();
         } else {
             const rest = if (goal == .ids) out + written else out;
             written += try encodeUncached(goal, encoder, cache, chunk, at, rest);

@@ -36,7 +36,7 @@ pub const Chunk = struct {
     count: usize,
     /// Number of bytes of the first character. All others have three.
     first_len: usize,
-    code_points: [len_max + 16]u32,
+    code_points: [len_max + 4]u32,
     /// The entry of each character, and the table index of each pair of neighbours.
     entries: [len_max]u32,
     places: [len_max]u32,

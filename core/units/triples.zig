@@ -132,7 +132,7 @@ inline fn prepareUnits(
             }
             continue;
         }
-        const key = unit.keyIn(cache);
+        const key = units.keyOf(cache, unit.bytes());
         const line = cache.lineOf(key);
         @prefetch(line, .{});
         chunk.keys[unit.first] = key;
@@ -215,27 +215,6 @@ const Unit = struct {
         return self.chunk.text[self.chunk.start(self.first)..self.chunk.start(self.end)];
     }
 
-    /// Whether a key can contain all characters, although the fragment has too many bytes: all have
-    /// the same high byte.
-    inline fn isPacked(self: Unit) bool {
-        const len = self.end - self.first;
-        if (len <= caches.key_len_max / 3 or len > caches.packed_max) return false;
-        const high: caches.Key = @truncate(self.codePoints() >> @splat(8));
-        const same: u16 = @bitCast(high == @as(caches.Key, @splat(high[0])));
-        return @ctz(~same) >= len;
-    }
-
-    inline fn codePoints(self: Unit) @Vector(16, u32) {
-        return self.chunk.code_points[self.first..][0..16].*;
-    }
-
-    inline fn keyIn(self: Unit, cache: *const Cache) caches.Key {
-        if (!self.isPacked()) return units.keyOf(cache, self.bytes());
-        const all = self.codePoints();
-        const low: caches.Key = @truncate(all);
-        return cache.keyOfPacked(@truncate(all[0] >> 8), low, self.end - self.first);
-    }
-
     noinline fn find(
         self: Unit,
         comptime goal: caches.Goal,
@@ -245,12 +224,12 @@ const Unit = struct {
         out: [*]u32,
     ) Error!usize {
         const key = self.chunk.keys[self.first];
-        const text = if (self.isPacked()) "" else self.bytes();
+        const text = self.bytes();
         // For an unmergeable token, the cache has the ids of the whole pretoken.
-        const is_shared = unreached.find(merger.vocabulary, self.bytes()) == null;
+        const is_shared = unreached.find(merger.vocabulary, text) == null;
         if (is_shared) if (cache.find(goal, key, text, out)) |count| return count;
         if (self.end - self.first > merge_max) {
-            const found = try merger.mergedIds(self.bytes());
+            const found = try merger.mergedIds(text);
             const is_short = self.end - self.first <= remembered_max;
             if (is_shared and is_short) cache.insert(key, text, found);
             return units.put(found, out);
