@@ -29,6 +29,7 @@ pub const truncate = @import("session/truncate.zig");
 test {
     _ = platform;
     _ = failure;
+    _ = @import("heap.zig");
     _ = unicode;
     _ = pretokens;
     _ = normalize;

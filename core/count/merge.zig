@@ -8,6 +8,7 @@ const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const counts = @import("../count.zig");
 const Failure = @import("../failure.zig").Failure;
+const Heap = @import("../heap.zig").Heap;
 const Reader = @import("reader.zig").Reader;
 const Writer = @import("writer.zig").Writer;
 
@@ -24,7 +25,7 @@ pub fn Merge(comptime Source: type) type {
         const Head = struct { entry: counts.Entry, source: *Source, weight: f64 };
 
         gpa: Allocator,
-        heap: std.ArrayList(Head) = .empty,
+        heap: Heap(Head, ByBytes, 2) = .{},
         bytes: std.ArrayList(u8) = .empty,
 
         pub fn deinit(self: *Self) void {
@@ -36,58 +37,34 @@ pub fn Merge(comptime Source: type) type {
         pub fn add(self: *Self, source: *Source, weight: f64) counts.Error!void {
             const entry = try source.next() orelse return;
             const head: Head = .{ .entry = entry, .source = source, .weight = weight };
-            try self.heap.append(self.gpa, head);
-            var index = self.heap.items.len - 1;
-            const heads = self.heap.items;
-            while (index > 0 and isLess(heads[index], heads[(index - 1) / 2])) {
-                std.mem.swap(Head, &heads[index], &heads[(index - 1) / 2]);
-                index = (index - 1) / 2;
-            }
+            try self.heap.push(self.gpa, .{}, head);
         }
 
         /// Returns the next entry, whose count may be 0 because of its weight. Valid until the next
         /// call.
         pub fn next(self: *Self) counts.Error!?counts.Entry {
-            const heads = self.heap.items;
-            if (heads.len == 0) return null;
+            const first = self.heap.first() orelse return null;
             self.bytes.clearRetainingCapacity();
-            try self.bytes.appendSlice(self.gpa, heads[0].entry.bytes);
+            try self.bytes.appendSlice(self.gpa, first.entry.bytes);
             var count: u64 = 0;
-            while (self.heap.items.len > 0) {
-                const head = &self.heap.items[0];
+            while (self.heap.first()) |head| {
                 if (!std.mem.eql(u8, head.entry.bytes, self.bytes.items)) break;
                 const weighted = scale(head.entry.count, head.weight) orelse
                     return error.CountTooLarge;
                 count = std.math.add(u64, count, weighted) catch return error.CountTooLarge;
                 if (try head.source.next()) |entry| {
-                    head.entry = entry;
-                } else {
-                    const last = self.heap.pop().?;
-                    if (self.heap.items.len > 0) self.heap.items[0] = last;
-                }
-                self.sink();
+                    const source, const weight = .{ head.source, head.weight };
+                    self.heap.replace(.{}, .{ .entry = entry, .source = source, .weight = weight });
+                } else _ = self.heap.pop(.{});
             }
             return .{ .bytes = self.bytes.items, .count = count };
         }
 
-        /// Moves the first head to its position.
-        fn sink(self: *Self) void {
-            const heads = self.heap.items;
-            var index: usize = 0;
-            while (true) {
-                var least = index;
-                for ([_]usize{ 2 * index + 1, 2 * index + 2 }) |child| {
-                    if (child < heads.len and isLess(heads[child], heads[least])) least = child;
-                }
-                if (least == index) return;
-                std.mem.swap(Head, &heads[least], &heads[index]);
-                index = least;
+        const ByBytes = struct {
+            pub fn isBefore(_: ByBytes, a: Head, b: Head) bool {
+                return std.mem.lessThan(u8, a.entry.bytes, b.entry.bytes);
             }
-        }
-
-        fn isLess(a: Head, b: Head) bool {
-            return std.mem.lessThan(u8, a.entry.bytes, b.entry.bytes);
-        }
+        };
     };
 }
 

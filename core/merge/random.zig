@@ -13,6 +13,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
+const Heap = @import("../heap.zig").Heap;
 const merges = @import("../merge.zig");
 const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
@@ -24,10 +25,8 @@ const none = vocabularies.no_pair;
 pub const Merger = struct {
     prng: std.Random.DefaultPrng,
     parts: std.ArrayList(Part) = .empty,
-    queue: Queue = .initContext({}),
+    queue: Heap(Entry, Order, 2) = .{},
     skipped: std.ArrayList(Entry) = .empty,
-
-    const Queue = std.PriorityQueue(Entry, void, Entry.compare);
 
     pub fn init() Merger {
         return .{ .prng = platform.seededRandom() };
@@ -52,19 +51,18 @@ pub const Merger = struct {
         const every = &vocabulary.every.?;
         out.clearRetainingCapacity();
         try begin(gpa, vocabulary, piece, out);
-        self.queue.clearRetainingCapacity();
+        self.queue.clear();
         self.skipped.clearRetainingCapacity();
         try self.link(gpa, out.items);
         for (0..out.items.len) |at| try self.offer(gpa, every, @intCast(at));
         const parts = self.parts.items;
-        while (self.queue.pop()) |entry| {
+        while (self.queue.pop(.{})) |entry| {
             try merger.pollAfter(1);
             if (self.prng.next() >> 40 < every.dropped_end) {
                 try self.skipped.append(gpa, entry);
                 continue;
             }
-            try self.queue.ensureUnusedCapacity(gpa, self.skipped.items.len);
-            for (self.skipped.items) |back| self.queue.push(gpa, back) catch unreachable;
+            for (self.skipped.items) |back| try self.queue.push(gpa, .{}, back);
             self.skipped.clearRetainingCapacity();
             const at = entry.at;
             const found = self.mergeAt(every, at) orelse continue;
@@ -99,21 +97,18 @@ pub const Merger = struct {
 
     fn offer(self: *Merger, gpa: Allocator, every: *const Every, at: u32) Allocator.Error!void {
         const found = self.mergeAt(every, at) orelse return;
-        try self.queue.push(gpa, .{ .order = found.order, .at = at, .id = found.id });
+        try self.queue.push(gpa, .{}, .{ .order = found.order, .at = at, .id = found.id });
     }
 };
 
 /// A symbol. The id of one that was merged into another is `none`.
 const Part = struct { id: u32, previous: u32, next: u32 };
 
-const Entry = struct {
-    order: u32,
-    at: u32,
-    id: u32,
+const Entry = struct { order: u32, at: u32, id: u32 };
 
-    fn compare(_: void, a: Entry, b: Entry) std.math.Order {
-        if (a.order != b.order) return std.math.order(a.order, b.order);
-        return std.math.order(a.at, b.at);
+const Order = struct {
+    pub fn isBefore(_: Order, a: Entry, b: Entry) bool {
+        return if (a.order != b.order) a.order < b.order else a.at < b.at;
     }
 };
 

@@ -8,6 +8,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
+const heaps = @import("../heap.zig");
 const merge_short = @import("short.zig");
 
 const none = merge_short.none;
@@ -24,7 +25,7 @@ pub const Window = struct {
     previous: std.ArrayList(u32),
     next: std.ArrayList(u32),
     /// merged id << 32 | index of the left symbol: the lowest id first, then the leftmost.
-    heap: std.ArrayList(u64),
+    heap: heaps.Numbers,
     /// Replaces ids in the heap keys if several tokens have the same rank.
     classes: ?[]const u32 = null,
 
@@ -33,7 +34,7 @@ pub const Window = struct {
         .merged = .empty,
         .previous = .empty,
         .next = .empty,
-        .heap = .empty,
+        .heap = .{},
     };
 
     pub fn deinit(self: *Window, gpa: Allocator) void {
@@ -142,8 +143,7 @@ pub const Window = struct {
         const merged = self.merged.items;
         const previous = self.previous.items;
         const next = self.next.items;
-        while (self.heap.items.len > 0) {
-            const entry = self.pop();
+        while (self.heap.pop(.{})) |entry| {
             const left: u32 = @truncate(entry);
             // An entry is stale if one of its symbols has merged with another neighbour.
             if (merged[left] == none or self.keyOf(merged[left]) != entry >> 32) continue;
@@ -174,13 +174,13 @@ pub const Window = struct {
     fn link(self: *Window, gpa: Allocator, count: usize) Allocator.Error!void {
         try self.previous.resize(gpa, count);
         try self.next.resize(gpa, count);
-        self.heap.clearRetainingCapacity();
+        self.heap.clear();
         for (self.previous.items, self.next.items, 0..) |*previous, *next, index| {
             previous.* = if (index == 0) none else @intCast(index - 1);
             next.* = if (index + 1 == count) none else @intCast(index + 1);
             const id = self.merged.items[index];
             if (index + 1 == count or id == none) continue;
-            try self.push(gpa, self.keyOf(id) << 32 | index);
+            try self.heap.push(gpa, .{}, self.keyOf(id) << 32 | index);
         }
     }
 
@@ -196,39 +196,12 @@ pub const Window = struct {
     ) Allocator.Error!u32 {
         const id = vocabulary.pairs.find(left, right);
         if (id == none) return none;
-        try self.push(gpa, self.keyOf(id) << 32 | index);
+        try self.heap.push(gpa, .{}, self.keyOf(id) << 32 | index);
         return id;
     }
 
     inline fn keyOf(self: *const Window, id: u32) u64 {
         return if (self.classes) |classes| classes[id] else id;
-    }
-
-    fn push(self: *Window, gpa: Allocator, entry: u64) Allocator.Error!void {
-        try self.heap.append(gpa, entry);
-        const heap = self.heap.items;
-        var hole = heap.len - 1;
-        while (hole > 0 and heap[(hole - 1) / 2] > entry) : (hole = (hole - 1) / 2) {
-            heap[hole] = heap[(hole - 1) / 2];
-        }
-        heap[hole] = entry;
-    }
-
-    fn pop(self: *Window) u64 {
-        const lowest = self.heap.items[0];
-        const last = self.heap.pop().?;
-        const heap = self.heap.items;
-        if (heap.len == 0) return lowest;
-        var hole: usize = 0;
-        while (2 * hole + 1 < heap.len) {
-            var child = 2 * hole + 1;
-            if (child + 1 < heap.len and heap[child + 1] < heap[child]) child += 1;
-            if (heap[child] >= last) break;
-            heap[hole] = heap[child];
-            hole = child;
-        }
-        heap[hole] = last;
-        return lowest;
     }
 };
 

@@ -6,6 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Heap = @import("../heap.zig").Heap;
 const Kind = @import("pieces.zig").Kind;
 
 /// The tie-breaking rule: which of two pairs with the same count is merged first.
@@ -153,57 +154,7 @@ pub const Order = struct {
     }
 };
 
-pub const Queue = struct {
-    entries: std.ArrayList(Entry) = .empty,
-
-    /// Children per entry. Four of them share few cache lines.
-    const arity = 4;
-
-    pub fn deinit(self: *Queue, gpa: Allocator) void {
-        self.entries.deinit(gpa);
-    }
-
-    pub fn push(self: *Queue, gpa: Allocator, order: Order, entry: Entry) Allocator.Error!void {
-        try self.entries.append(gpa, entry);
-        const entries = self.entries.items;
-        var at = entries.len - 1;
-        while (at > 0) {
-            const parent = (at - 1) / arity;
-            if (!order.isBefore(entry, entries[parent])) break;
-            entries[at] = entries[parent];
-            at = parent;
-        }
-        entries[at] = entry;
-    }
-
-    pub fn best(self: *const Queue) ?Entry {
-        return if (self.entries.items.len == 0) null else self.entries.items[0];
-    }
-
-    /// Removes the best entry.
-    pub fn drop(self: *Queue, order: Order) void {
-        const last = self.entries.pop().?;
-        if (self.entries.items.len > 0) self.replace(order, last);
-    }
-
-    /// Replaces the best entry by one that is not better.
-    pub fn replace(self: *Queue, order: Order, entry: Entry) void {
-        const entries = self.entries.items;
-        var at: usize = 0;
-        while (true) {
-            const first = at * arity + 1;
-            if (first >= entries.len) break;
-            var child = first;
-            for (first + 1..@min(first + arity, entries.len)) |other| {
-                if (order.isBefore(entries[other], entries[child])) child = other;
-            }
-            if (!order.isBefore(entries[child], entry)) break;
-            entries[at] = entries[child];
-            at = child;
-        }
-        entries[at] = entry;
-    }
-};
+pub const Queue = Heap(Entry, Order, 4);
 
 test "queue: entries come in order, for all tie-breaking rules" {
     const gpa = std.testing.allocator;
@@ -229,18 +180,18 @@ test "queue: entries come in order, for all tie-breaking rules" {
         });
         // Some counts fall.
         for (0..100) |_| {
-            var top = queue.best().?;
+            var top = queue.first().?;
             top.count -|= 3;
             queue.replace(order, top);
         }
-        var before = queue.best().?;
+        var before = queue.first().?;
         for (0..500) |_| {
-            const now = queue.best().?;
+            const now = queue.first().?;
             try std.testing.expect(!order.isBefore(now, before));
             before = now;
-            queue.drop(order);
+            _ = queue.pop(order);
         }
-        try std.testing.expectEqual(null, queue.best());
+        try std.testing.expectEqual(null, queue.first());
     }
 }
 

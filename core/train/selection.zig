@@ -15,7 +15,7 @@ pub fn select(learner: anytype) Allocator.Error!void {
     const order = learner.orderOf();
     while (learner.next_id < learner.options.ids_end and learner.batch.items.len < batch_max) {
         const owner = bestOwner(learner) orelse return;
-        const best = learner.owners[owner].queue.best().?;
+        const best = learner.owners[owner].queue.first().?;
         if (best.count < floor) return;
         const left, const right = .{ queue.leftOf(best.pair), queue.rightOf(best.pair) };
         if (learner.batch.items.len > 0) {
@@ -29,10 +29,10 @@ pub fn select(learner: anytype) Allocator.Error!void {
             .bytes, .order => false,
         };
         const slot = learner.owners[owner].find(best.pair).?;
-        learner.owners[owner].queue.drop(order);
+        _ = learner.owners[owner].queue.pop(order);
         if (!is_ordered and learner.batch.items.len > 0) {
             const next = if (bestOwner(learner)) |other|
-                learner.owners[other].queue.best().?.count
+                learner.owners[other].queue.first().?.count
             else
                 0;
             if (next == best.count) {
@@ -88,7 +88,7 @@ fn accept(
 
 pub fn bestCount(learner: anytype) u64 {
     const owner = bestOwner(learner) orelse return 0;
-    return learner.owners[owner].queue.best().?.count;
+    return learner.owners[owner].queue.first().?.count;
 }
 
 /// Returns the owner of the best pair, whose entry is up to date.
@@ -97,9 +97,9 @@ fn bestOwner(learner: anytype) ?usize {
     var best: ?usize = null;
     for (learner.owners, 0..) |*owner, at| {
         refresh(learner, owner, at);
-        const entry = owner.queue.best() orelse continue;
+        const entry = owner.queue.first() orelse continue;
         if (best) |other| {
-            if (!order.isBefore(entry, learner.owners[other].queue.best().?)) continue;
+            if (!order.isBefore(entry, learner.owners[other].queue.first().?)) continue;
         }
         best = at;
     }
@@ -109,15 +109,15 @@ fn bestOwner(learner: anytype) ?usize {
 /// Updates the best entries of an owner until the first one is valid.
 fn refresh(learner: anytype, owner: *pairs_.Pairs, at: usize) void {
     const order = learner.orderOf();
-    while (owner.queue.best()) |entry| {
+    while (owner.queue.first()) |entry| {
         const slot = owner.find(entry.pair) orelse {
-            owner.queue.drop(order);
+            _ = owner.queue.pop(order);
             continue;
         };
         var now = entry;
         now.count = owner.records.items[slot].count;
         if (now.count == 0) {
-            owner.queue.drop(order);
+            _ = owner.queue.pop(order);
             continue;
         }
         if (learner.options.ties == .order and now.count == entry.count) {

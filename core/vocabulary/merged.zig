@@ -11,6 +11,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const heaps = @import("../heap.zig");
 const models = @import("model.zig");
 const PairTable = @import("pair_table.zig").PairTable;
 const Error = models.Error;
@@ -181,16 +182,12 @@ const Alone = struct {
     token: []const u8 = "",
     symbols: std.ArrayList(u32) = .empty,
     parts: std.ArrayList(Part) = .empty,
-    heap: std.PriorityQueue(u64, void, lowest) = .initContext({}),
+    heap: heaps.Numbers = .{},
 
     const Part = struct { start: u32, end: u32, previous: u32, next: u32, merge: Merge = .{} };
     /// The rank and the result of merging a symbol with the next one.
     const Merge = struct { key: u32 = none, symbol: u32 = none };
     const Last = struct { pair: [2]u32, key: u32 };
-
-    fn lowest(_: void, a: u64, b: u64) std.math.Order {
-        return std.math.order(a, b);
-    }
 
     /// Returns the last merge; null if several symbols remain, or if there is only one at the
     /// start.
@@ -199,7 +196,7 @@ const Alone = struct {
         if (!try self.tokens.symbolsOf(token, &self.symbols)) return null;
         const symbols = self.symbols.items;
         self.parts.clearRetainingCapacity();
-        self.heap.clearRetainingCapacity();
+        self.heap.clear();
         var end: u32 = 0;
         for (symbols, 0..) |symbol, index| {
             const start = end;
@@ -212,7 +209,7 @@ const Alone = struct {
         for (0..symbols.len) |index| try self.offer(@intCast(index));
         var last: ?Last = null;
         var left = symbols.len;
-        while (self.heap.pop()) |entry| {
+        while (self.heap.pop(.{})) |entry| {
             const parts = self.parts.items;
             const at: u32 = @truncate(entry);
             const merge_ = parts[at].merge;
@@ -247,7 +244,7 @@ const Alone = struct {
             const order = self.tokens.model.order orelse self.tokens.model.ids;
             parts[at].merge = .{ .key = order[place], .symbol = place };
         }
-        try self.heap.push(self.tokens.arena, @as(u64, parts[at].merge.key) << 32 | at);
+        try self.heap.push(self.tokens.arena, .{}, @as(u64, parts[at].merge.key) << 32 | at);
     }
 };
 

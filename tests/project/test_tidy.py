@@ -18,9 +18,10 @@ COLUMNS_MAX = 100
 
 # A module of the core imports only modules before it, and a package of Python too.
 CORE_MODULES = [
-    *("platform", "examples", "failure", "json", "unicode", "pattern", "normalize", "pretokens"),
-    *("level", "added", "vocabulary", "model_files", "documents", "merge", "cache", "units"),
-    *("preprocess", "encode", "bundle", "offsets", "session", "count", "train", "fuzz", "python"),
+    *("platform", "examples", "failure", "heap", "json", "unicode", "pattern", "normalize"),
+    *("pretokens", "level", "added", "vocabulary", "model_files", "documents", "merge", "cache"),
+    *("units", "preprocess", "encode", "bundle", "offsets", "session", "count", "train", "fuzz"),
+    "python",
 ]
 PYTHON_PACKAGES = [
     ["errors", "files", "object_store", "options", "progress", "reference"],
