@@ -263,12 +263,12 @@ pub const Vocabulary = struct {
         if (numbered.is_mapped) try self.map(gpa, model.ids, numbered.symbols.items);
     }
 
-    /// Whether every byte is a token.
     /// Whether merges are skipped at random (BPE dropout).
     pub fn isRandom(self: *const Vocabulary) bool {
         return self.every != null;
     }
 
+    /// Whether every byte is a token.
     pub fn hasAllBytes(self: *const Vocabulary) bool {
         return std.mem.max(u32, &self.byte_ids) < self.ids_end;
     }

@@ -2,6 +2,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 
 /// Three fields of 21 bits fit one word. The largest vocabularies in use need 18.
 const id_bits = 21;
@@ -35,6 +36,7 @@ pub const PairTable = struct {
     pub fn init(gpa: Allocator, count: usize, seed: u64) Allocator.Error!PairTable {
         const bits = std.math.log2_int_ceil(usize, @max(count * 2 / bucket_len, 2));
         const buckets = try gpa.alloc([bucket_len]u64, @as(usize, 1) << @intCast(bits));
+        platform.memory.adviseHuge(buckets);
         @memset(buckets, @splat(0));
         var prng: std.Random.SplitMix64 = .init(seed);
         return .{

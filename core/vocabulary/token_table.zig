@@ -6,6 +6,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const platform = @import("../platform.zig");
 
 const Slot = packed struct(u64) { id_plus_one: u32, tag: u32 };
 
@@ -20,6 +21,7 @@ pub const TokenTable = struct {
     pub fn init(gpa: Allocator, count: usize, seed: u64) Allocator.Error!TokenTable {
         const bits = std.math.log2_int_ceil(usize, @max(count * 2, 16));
         const slots = try gpa.alloc(Slot, @as(usize, 1) << @intCast(bits));
+        platform.memory.adviseHuge(slots);
         @memset(slots, @bitCast(@as(u64, 0)));
         return .{ .slots = slots, .seed = seed, .shift = @intCast(64 - @as(u7, bits)) };
     }
