@@ -382,6 +382,19 @@ def test_the_tokenizer_below_is_the_real_one():
     assert seen(found) == seen(tokenizer(TEXTS))
 
 
+@each_exact
+def test_streams_are_those_of_the_real_library(name):
+    tokenizer = small.fast(name)
+
+    def pieces(text: str, skip: bool) -> list[str | None]:
+        stream = tokenizers.decoders.DecodeStream(skip_special_tokens=skip)
+        return [stream.step(tokenizer.backend_tokenizer, id_) for id_ in tokenizer.encode(text)]
+
+    want = [pieces(text, skip) for text in TEXTS for skip in (False, True)]
+    patch()
+    assert [pieces(text, skip) for text in TEXTS for skip in (False, True)] == want
+
+
 def test_a_stream_begins_inside_a_character():
     tokenizer = small.fast("byte_level")
     ids = tokenizer.encode("naïve 中🙂 x", add_special_tokens=False)

@@ -227,11 +227,15 @@ class Patch(contextlib.ExitStack):
 class DecodeStream(decoders.DecodeStream):
     """The stream of the real library, which never repeats a prompt that ends inside a character."""
 
+    _is_new = True
+
     def step(self, tokenizer: Any, id: int | Sequence[int]) -> str | None:
         """Return the characters that an id completes, or None."""
-        if self._ids and not self._prefix:
+        if self._is_new and self._ids:
             prompt = tokenizer.decode(self._ids, self._skip)
-            self._prefix, self._prefix_length = prompt.rstrip("\ufffd"), len(self._ids)
+            if prompt.endswith("\ufffd"):
+                self._prefix, self._prefix_length = prompt.rstrip("\ufffd"), len(self._ids)
+        self._is_new = False
         return super().step(tokenizer, id)
 
 
