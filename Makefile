@@ -12,7 +12,7 @@ PACKAGES := $(shell sed -n 's/^dependencies = \[\(.*\)\]/\1/p' pyproject.toml | 
 
 # These rules made an environment if it contains this file, which has the path of the clone.
 MARK := made-by-make
-ENVIRONMENTS := transformers readers engines
+ENVIRONMENTS := transformers servers readers engines
 
 # Environments contain absolute paths. In a clone that was moved, their stamps are deleted, and also
 # those of an environment whose interpreter is gone.
@@ -60,7 +60,7 @@ wheel: $(VENV)/builder ## Build a wheel in dist/
 
 ##@ Develop
 .PHONY: test test-all test-core fuzz test-safe test-python environments test-environments
-.PHONY: test-transformers test-readers test-engines test-stores trial parity peers lint docs clean
+.PHONY: test-transformers test-servers test-readers test-engines test-stores trial parity peers lint docs clean
 
 # The tests of the core use one CPU core, so the checked build and the environments are made meanwhile.
 test: ## Test the core and the package, in one environment
@@ -105,7 +105,7 @@ test-safe: $(VENV)/tests ## Test a core that checks overflows and bounds
 
 # Environments of their own, with the package from src.
 environments: $(ENVIRONMENTS:%=.venv-%/installed) ## Set up the environments of make test-environments
-test-environments: test-transformers test-readers test-engines test-stores ## Run the tests of these environments: test-transformers to test-stores
+test-environments: test-transformers test-servers test-readers test-engines test-stores ## Run the tests of these environments: test-transformers to test-stores
 
 # $(call test,NAME,ENVIRONMENT) runs tests/with_NAME in .venv-ENVIRONMENT.
 define test
@@ -114,6 +114,9 @@ endef
 
 test-transformers: .venv-transformers/installed build ## Test with transformers
 	$(call test,transformers,transformers)
+
+test-servers: .venv-servers/installed build ## Test with vLLM, without a GPU (1.8 GB)
+	$(call test,servers,servers)
 
 test-readers: .venv-readers/installed build ## Test shards with Megatron, datatrove, OLMo-core, streaming, PyTorch (1.3 GB)
 	$(call test,readers,readers)
@@ -224,6 +227,6 @@ BENCH := PYTHONPATH=src .venv-bench/bin/python bench
 .venv-%/installed: tests/with_%/requirements.txt
 	$(call environment,$*,-r $<)
 
-# These readers are installed without their dependencies, which would be gigabytes more.
-.venv-readers/installed: tests/with_readers/requirements.txt tests/with_readers/no_deps.txt
-	$(call environment,readers,-r $<,&& .venv-readers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/with_readers/no_deps.txt)
+# These are installed without their dependencies, which would be gigabytes more.
+.venv-readers/installed .venv-servers/installed: .venv-%/installed: tests/with_%/requirements.txt tests/with_%/no_deps.txt
+	$(call environment,$*,-r $<,&& .venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/with_$*/no_deps.txt)
