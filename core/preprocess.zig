@@ -15,6 +15,7 @@ const unicode = @import("unicode.zig");
 const Failure = @import("failure.zig").Failure;
 const Document = @import("preprocess/document.zig").Document;
 const Maker = @import("preprocess/names.zig").Maker;
+const Split = @import("preprocess/split.zig").Split;
 pub const Scratch = @import("preprocess/scratch.zig").Scratch;
 pub const mark = @import("preprocess/scratch.zig").mark;
 
@@ -422,34 +423,6 @@ pub const Pieces = struct {
         const lacks = preprocessor.lacksBlank(document);
         const folds = preprocessor.space_marker;
         return self.scratch.ready(document, lacks, folds, self.options.has_source_map);
-    }
-};
-
-/// Iterates over the matches in a text and the stretches between them, without empty ones.
-const Split = struct {
-    matches: ?added.Matches = null,
-    /// Length of the text.
-    len: usize,
-    /// Where the next stretch starts, and the match after the last one.
-    start: usize = 0,
-    found: ?added.Found = null,
-    is_done: bool = false,
-
-    const Item = union(enum) { stretch: Document.Span, match: added.Found };
-
-    fn next(self: *Split) ?Item {
-        while (true) {
-            if (self.found) |found| {
-                self.found = null;
-                self.start = found.end;
-                if (found.start < found.end) return .{ .match = found };
-            }
-            if (self.is_done) return null;
-            if (self.matches) |*matches| self.found = matches.next();
-            self.is_done = self.found == null;
-            const end = if (self.found) |found| found.start else self.len;
-            if (self.start < end) return .{ .stretch = .{ .start = self.start, .end = end } };
-        }
     }
 };
 
