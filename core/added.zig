@@ -16,6 +16,7 @@ const examples = @import("examples.zig").examples;
 const Allocator = std.mem.Allocator;
 const Filter = @import("added/filter.zig").Filter;
 const Longest = @import("added/longest.zig").Longest;
+const Place = @import("normalize.zig").Place;
 const unicode = @import("unicode.zig");
 
 /// Token texts to search for, without their meaning.
@@ -349,7 +350,19 @@ pub const Added = struct {
         effort: *Effort,
     ) Matches {
         const search = self.names.search(text, start, choice, effort);
-        return .{ .added = self, .search = search, .end = start };
+        return .{ .added = self, .text = text, .search = search, .end = start };
+    }
+
+    /// The same for matches that lie in one of several ranges, which are in order.
+    pub fn within(
+        self: *const Added,
+        text: []const u8,
+        ranges: []const Place,
+        choice: []const u8,
+        effort: *Effort,
+    ) Matches {
+        const search = self.names.search(text[0..0], 0, choice, effort);
+        return .{ .added = self, .text = text, .search = search, .ranges = ranges };
     }
 };
 
@@ -361,8 +374,11 @@ pub const Found = struct { start: usize, end: usize, id: u32 };
 /// start of the next is a segment.
 pub const Matches = struct {
     added: *const Added,
+    text: []const u8,
     /// Continues after the last match, even if that was rejected.
     search: Search,
+    /// The ranges to search after this one.
+    ranges: []const Place = &.{},
     /// End of the last match, including its whitespace.
     end: usize = 0,
     /// The last run of whitespace that was found.
@@ -370,7 +386,7 @@ pub const Matches = struct {
     space_end: usize = 0,
 
     pub fn next(self: *Matches) ?Found {
-        while (self.search.next()) |match| {
+        while (self.nextMatch()) |match| {
             const flags = self.added.flags[match.index];
             const chosen = self.search.choice[self.added.names.places[match.index]];
             if (chosen == @intFromEnum(Choice.dropped)) continue;
@@ -385,8 +401,19 @@ pub const Matches = struct {
         return null;
     }
 
+    fn nextMatch(self: *Matches) ?Names.Match {
+        while (true) {
+            if (self.search.next()) |match| return match;
+            if (self.ranges.len == 0) return null;
+            const range, const last = .{ self.ranges[0], &self.search };
+            self.ranges = self.ranges[1..];
+            const names, const text = .{ last.names, self.text[0..range.end] };
+            self.search = names.search(text, range.start, last.choice, last.effort);
+        }
+    }
+
     fn isInWord(self: *const Matches, match: Names.Match) bool {
-        const text = self.search.text;
+        const text = self.text;
         if (match.start > 0 and
             unicode.isWord(unicode.decodeBefore(text, match.start).code_point)) return true;
         return match.end < text.len and unicode.isWord(unicode.decode(text, match.end).code_point);
@@ -396,7 +423,7 @@ pub const Matches = struct {
     fn spaceStart(self: *const Matches, index: usize) usize {
         var start = index;
         while (start > self.end) {
-            const char = unicode.decodeBefore(self.search.text, start);
+            const char = unicode.decodeBefore(self.text, start);
             if (!unicode.class(char.code_point).space) break;
             start -= char.len;
         }
@@ -405,7 +432,7 @@ pub const Matches = struct {
 
     fn spaceEnd(self: *Matches, index: usize) usize {
         if (self.space_start <= index and index < self.space_end) return self.space_end;
-        const text = self.search.text;
+        const text = self.text;
         var end = index;
         while (end < text.len) {
             const char = unicode.decode(text, end);
@@ -495,6 +522,43 @@ test "added: whitespace belongs to the token before it, and hides no match" {
         .{ .start = 7, .end = 10, .id = 9 },
         .{ .start = 11, .end = 16, .id = 9 },
     });
+}
+
+test "added: matches in ranges do not cross their ends, but see the text around them" {
+    const gpa = std.testing.allocator;
+    var added: Added = try .init(
+        gpa,
+        "<a><a>bb",
+        &.{ 3, 4, 1 },
+        null,
+        &.{ 7, 8, 9 },
+        &.{ .{ .rstrip = true }, .{}, .{ .single_word = true } },
+    );
+    defer added.deinit(gpa);
+    const text = "<a> <a>b b<a>.b";
+    const cases = [_]struct { []const Place, []const Found }{
+        .{ &.{}, &.{} },
+        .{ &.{.{ .start = 0, .end = 15 }}, &.{
+            .{ .start = 0, .end = 4, .id = 7 },
+            .{ .start = 4, .end = 8, .id = 8 },
+            .{ .start = 9, .end = 10, .id = 9 },
+            .{ .start = 10, .end = 13, .id = 7 },
+            .{ .start = 14, .end = 15, .id = 9 },
+        } },
+        // The whitespace after the first match, and the letter after the second, are outside.
+        .{ &.{ .{ .start = 0, .end = 3 }, .{ .start = 4, .end = 7 }, .{ .start = 8, .end = 12 } }, &.{
+            .{ .start = 0, .end = 4, .id = 7 },
+            .{ .start = 4, .end = 7, .id = 7 },
+            .{ .start = 9, .end = 10, .id = 9 },
+        } },
+    };
+    for (cases) |case| {
+        var effort: Effort = .{ .gpa = gpa };
+        defer effort.deinit();
+        var matches = added.within(text, case[0], "\x01\x01\x01", &effort);
+        for (case[1]) |found| try std.testing.expectEqualDeep(found, matches.next().?);
+        try std.testing.expectEqual(null, matches.next());
+    }
 }
 
 test "added: the search for many first bytes equals a plain search" {

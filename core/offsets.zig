@@ -39,14 +39,41 @@ pub fn encode(
     allowed: ?[]const u8,
     spans: *Spans,
 ) Error!void {
-    std.debug.assert(failureOf(text.len) == null);
-    const preprocessor = &encoder.tokenizer.preprocessor;
-    var pieces: preprocess.Pieces = undefined;
-    pieces.init(preprocessor, &encoder.scratch, .{
+    return encodePieces(encoder, .{
         .text = text,
-        .choice = preprocessor.choiceOf(allowed),
+        .choice = encoder.tokenizer.preprocessor.choiceOf(allowed),
         .has_source_map = true,
-    });
+    }, spans);
+}
+
+/// A stretch of a conversation: added tokens are found in ranges of the text only.
+pub const Stretch = struct {
+    spans: *Spans,
+    within: []const normal.Place,
+    /// Offset of the text in the conversation.
+    offset: usize,
+};
+
+/// Appends the ids and spans of a stretch.
+pub fn encodeStretch(
+    encoder: *Encoder,
+    text: []const u8,
+    allowed: ?[]const u8,
+    stretch: *const Stretch,
+) Error!void {
+    return encodePieces(encoder, .{
+        .text = text,
+        .offset = stretch.offset,
+        .choice = encoder.tokenizer.preprocessor.choiceOf(allowed),
+        .has_source_map = true,
+        .within = stretch.within,
+    }, stretch.spans);
+}
+
+fn encodePieces(encoder: *Encoder, options: preprocess.PiecesOptions, spans: *Spans) Error!void {
+    std.debug.assert(failureOf(options.offset + options.text.len) == null);
+    var pieces: preprocess.Pieces = undefined;
+    pieces.init(&encoder.tokenizer.preprocessor, &encoder.scratch, options);
     defer pieces.deinit();
     while (try pieces.next()) |piece| switch (piece) {
         .document => |document| try spans.encodeDocument(encoder, document),

@@ -287,6 +287,9 @@ pub const PiecesOptions = struct {
     choice: ?[]const u8,
     /// Whether documents have an alignment with the text.
     has_source_map: bool = false,
+    /// The ranges of the text that added tokens lie in, in order; null for the whole text. They
+    /// require `has_source_map`.
+    within: ?[]const normal.Place = null,
 };
 
 /// Iterates over the documents and added tokens of a text, in order.
@@ -304,7 +307,12 @@ pub const Pieces = struct {
     /// Offset of the first mark after the last segment, or the end of the text.
     mark_at: usize = 0,
 
-    const Segment = struct { changed: ?normal.Normal, whole: Document, documents: Split };
+    const Segment = struct {
+        changed: ?normal.Normal,
+        whole: Document,
+        documents: Split,
+        ranges: []const normal.Place = &.{},
+    };
 
     /// `self` must not move afterwards.
     pub fn init(
@@ -322,7 +330,11 @@ pub const Pieces = struct {
             .segments = .{ .len = text.len },
         };
         if (options.choice) |choice| {
-            self.segments.matches = preprocessor.raw.in(text, choice, &self.efforts[0]);
+            const raw, const effort = .{ &preprocessor.raw, &self.efforts[0] };
+            self.segments.matches = if (options.within) |ranges|
+                raw.within(text, ranges, choice, effort)
+            else
+                raw.in(text, choice, effort);
         }
         if (preprocessor.space_marker and preprocessor.is_light) self.findMark(0);
     }
@@ -351,10 +363,11 @@ pub const Pieces = struct {
                     if (self.isDocument(span)) return .{ .document = segment };
                     try self.beginSegment(segment);
                 },
-                .match => |found| return addedToken(
-                    found.id,
-                    .{ .start = found.start, .end = found.end },
-                ),
+                .match => |found| {
+                    const offset = self.options.offset;
+                    const start, const end = .{ offset + found.start, offset + found.end };
+                    return addedToken(found.id, .{ .start = start, .end = end });
+                },
             }
         }
     }
@@ -400,14 +413,53 @@ pub const Pieces = struct {
             whole = try scratch.ready(whole, is_always, folds, has_source_map);
         }
         var documents: Split = .{ .len = whole.bytes.len };
+        var ranges: []const normal.Place = &.{};
         if (self.options.choice) |choice| if (preprocessor.normal.ids.len > 0) {
-            documents.matches = preprocessor.normal.in(whole.bytes, choice, &self.efforts[1]);
+            const tokens, const effort = .{ &preprocessor.normal, &self.efforts[1] };
+            if (self.options.within) |given| {
+                ranges = try self.rangesIn(&whole, given);
+                documents.matches = tokens.within(whole.bytes, ranges, choice, effort);
+            } else documents.matches = tokens.in(whole.bytes, choice, effort);
         };
-        self.segment = .{ .changed = changed, .whole = whole, .documents = documents };
+        self.segment = .{
+            .changed = changed,
+            .whole = whole,
+            .documents = documents,
+            .ranges = ranges,
+        };
+    }
+
+    /// Returns the ranges of a preprocessed segment that come from ranges of the text.
+    fn rangesIn(
+        self: *const Pieces,
+        segment: *const Document,
+        ranges: []const normal.Place,
+    ) Allocator.Error![]const normal.Place {
+        const gpa = self.scratch.gpa;
+        var made: std.ArrayList(normal.Place) = .empty;
+        errdefer made.deinit(gpa);
+        var places = segment.cursor();
+        var index: usize = 0;
+        for (0..segment.bytes.len) |at| {
+            const span = segment.spanFrom(&places, at, at + 1);
+            const offset = self.options.offset;
+            const start, const end = .{ span.start - offset, span.end - offset };
+            const before = index;
+            while (index < ranges.len and ranges[index].end <= start) index += 1;
+            if (index == ranges.len) break;
+            if (start < ranges[index].start or ranges[index].end < end) continue;
+            const last = if (made.items.len > 0) &made.items[made.items.len - 1] else null;
+            if (last != null and last.?.end == at and before == index) {
+                last.?.end += 1;
+            } else try made.append(gpa, .{ .start = @intCast(at), .end = @intCast(at + 1) });
+        }
+        return made.toOwnedSlice(gpa);
     }
 
     fn endSegment(self: *Pieces) void {
-        if (self.segment) |*segment| if (segment.changed) |*some| some.deinit(self.scratch.gpa);
+        const segment = if (self.segment) |*some| some else return;
+        if (segment.changed) |*some| some.deinit(self.scratch.gpa);
+        self.scratch.gpa.free(segment.ranges);
         self.segment = null;
     }
 

@@ -293,6 +293,35 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
     return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
 }
 
+/// encode_stretch(text, allowed, within, offset) → (ids Buffer, spans Buffer of start, end …); added
+/// tokens are found in the ranges of the text that `within` has the starts and ends of
+fn encodeStretch(call: Call, self: *Core, args: struct {
+    text: Text,
+    allowed: Allowed,
+    within: []const u32,
+    offset: u32,
+}) Error!struct { []u32, []u32 } {
+    const text = args.text.bytes;
+    if (offsets.failureOf(text.len + args.offset)) |failure| return call.raise(failure);
+    const ranges: [*]const Place = @ptrCast(args.within);
+    const within = ranges[0 .. args.within.len / 2];
+    var from: u32 = 0;
+    for (within) |range| {
+        if (from <= range.start and range.start <= range.end and range.end <= text.len) {
+            from = range.end;
+        } else return call.fail(.value, "within must have ranges of the text, in order", .{});
+    }
+    var sink: offsets.Spans = .init(gpa);
+    defer sink.deinit();
+    sink.reserve(text.len);
+    const stretch: offsets.Stretch = .{ .spans = &sink, .within = within, .offset = args.offset };
+    const allowed = try args.allowed.of(call, self);
+    try encodeInto(call, self, text, allowed, &stretch, offsets.encodeStretch);
+    const numbers = try sink.list.ids.toOwnedSlice(gpa);
+    errdefer gpa.free(numbers);
+    return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
+}
+
 fn finish(core: *Core, numbers: []u32, spans: []Place) struct { []u32, []u32 } {
     core.tokenizer.vocabulary.publish(numbers);
     return .{ numbers, @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len] };
@@ -422,6 +451,7 @@ const methods = [_]api.Method{
     method("encode_with_offsets", encodeWithOffsets),
     method("encode_words", encodeWords),
     method("encode_spans", encodeSpans),
+    method("encode_stretch", encodeStretch),
     method("truncate", truncate),
     method("session", session),
     method("decode", decode),

@@ -37,6 +37,13 @@ class Core:
         allowed: bytes | None,
         threads: int,
     ) -> tuple[Buffer, Buffer]: ...
+    def encode_stretch(
+        self,
+        text: Text,
+        allowed: bytes | None,
+        within: Any,  # u32: start and end of each range in which added tokens are found
+        offset: int,
+    ) -> tuple[Buffer, Buffer]: ...
     def encode_batch(
         self,
         texts: list[Any],

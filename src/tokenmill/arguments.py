@@ -72,6 +72,15 @@ def repair(text: Any, error: Exception, name: str = "a text") -> Any:
     return view if view.c_contiguous else view.tobytes()
 
 
+def utf8(text: Any, name: str = "a text") -> bytes:
+    """Return the UTF-8 of a text as the core reads it; a bytes-like object stays as it is."""
+    try:
+        return text.encode() if isinstance(text, str) else bytes(memoryview(text).cast("B"))
+    except (TypeError, UnicodeEncodeError) as error:
+        repaired = repair(text, error, name)
+        return repaired.encode() if isinstance(repaired, str) else bytes(repaired)
+
+
 def repaired_starts(text: Any) -> list[int]:
     """Return the start of each character of the repaired text in the original, and its end."""
     if not isinstance(text, str):

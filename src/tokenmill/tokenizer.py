@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tokenmill.decoding import Decoder
     from tokenmill.formats.ranks import Merge
     from tokenmill.formats.spec import TokenizerSpec
+    from tokenmill.segments import Drift, Segment
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 Path_: TypeAlias = "str | os.PathLike[str]"
@@ -417,6 +418,47 @@ class Tokenizer:
         except (ValueError, TypeError, BufferError):
             ids, spans = self._encode_offsets(text, allowed, 1)
             return ids.tolist(), [(start, end) for start, end in spans.tolist()]
+
+    def encode_segments(
+        self, segments: Iterable[Segment], *, join: bool = True
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the ids of a conversation, and the index of the segment that each came from.
+
+        A segment is `(text, trusted)` or a list of ids. Added tokens, special or not, are found in
+        trusted texts and never in others. Given ids stay as they are. No text is merged with them.
+
+        With `join`, a boundary between two texts changes no id. Pretokens and merges cross it, and
+        added tokens cross it between trusted texts. The ids are those of the whole text with
+        `allowed_special=True` if that finds added tokens in trusted texts only. A token belongs to
+        the segment of its first character. Without `join`, each text is encoded alone.
+
+        Examples:
+            >>> tokenizer = Tokenizer.load("o200k_base")
+            >>> parts = [("<|endoftext|>Hi ", True), ("<|endoftext|>", False), [199999]]
+            >>> ids, segments = tokenizer.encode_segments(parts)
+            >>> ids.tolist()
+            [199999, 12194, 464, 91, 419, 1440, 919, 91, 29, 199999]
+            >>> segments.tolist()
+            [0, 0, 0, 1, 1, 1, 1, 1, 1, 2]
+        """
+        from tokenmill import segments as segments_
+
+        return segments_.encode_segments(self, segments, join)
+
+    def drift(self, ids: Iterable[int], *, allowed_special: SpecialsChoice = True) -> list[Drift]:
+        """Return the ranges of ids that change if their text is decoded and encoded again.
+
+        Each item has `start` and `end` of a range, and the `ids` that replace it. An empty list
+        means that encoding returns the same ids.
+
+        Examples:
+            >>> tokenizer = Tokenizer.load("o200k_base")
+            >>> tokenizer.drift([71, 6053, 2375])
+            [Drift(start=0, end=2, ids=[24912])]
+        """
+        from tokenmill import segments
+
+        return segments.drift(self, ids, allowed_special)
 
     def count(
         self, text: Text, *, allowed_special: SpecialsChoice = False, threads: int | None = None
