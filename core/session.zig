@@ -12,6 +12,7 @@ const Direct = direct.Session;
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
 const Prepared = @import("session/prepared.zig").Prepared;
+const settled_ = @import("session/settled.zig");
 const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 
 pub const Session = struct {
@@ -21,17 +22,26 @@ pub const Session = struct {
     characters: usize = 0,
 
     /// Returns a session with an empty text. Copies `allowed`. Null means all added tokens that are
-    /// not special.
+    /// not special. `spacing` is the distance in bytes of offsets from which encoding resumes, at
+    /// least 1; null for the default.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const Tokenizer,
         allowed: ?[]const u8,
+        spacing: ?usize,
     ) Allocator.Error!Session {
         const choice = tokenizer.preprocessor.choiceOf(allowed);
         if (tokenizer.preprocessor.isDirect(choice)) {
-            return .{ .way = .{ .direct = try .init(gpa, tokenizer, choice) } };
+            var made: Direct = try .init(gpa, tokenizer, choice);
+            if (spacing) |some| made.spacing = some;
+            return .{ .way = .{ .direct = made } };
         }
-        return .{ .way = .{ .prepared = try .init(gpa, tokenizer, choice) } };
+        var made: Prepared = try .init(gpa, tokenizer, choice);
+        if (spacing) |some| {
+            made.spacing = some;
+            made.session.spacing = some;
+        }
+        return .{ .way = .{ .prepared = made } };
     }
 
     pub fn deinit(self: *Session) void {
@@ -81,6 +91,33 @@ pub const Session = struct {
     pub fn update(self: *Session, encoder: *Encoder, new: []const u8) Error!usize {
         const cut = direct.commonLen(self.text(), new);
         return self.replace(encoder, cut, new[cut..]);
+    }
+
+    /// Returns the number of leading ids that stay the same, whatever text is appended.
+    pub fn settled(self: *Session, encoder: *Encoder) Error!usize {
+        return switch (self.way) {
+            .direct => |*way| settled_.ofDirect(way, encoder),
+            .prepared => |*way| settled_.ofPrepared(way, encoder),
+        };
+    }
+
+    /// The number of leading bytes that are equal in the text of a session and another text, and
+    /// whether the text of the session is less.
+    pub const Comparison = struct { common: usize, is_less: bool };
+
+    /// Compares the text of the session with another, whose first `start` bytes are equal.
+    pub fn compare(self: *const Session, other: []const u8, start: usize) Comparison {
+        const own = self.text();
+        const common = start + direct.commonLen(own[start..], other[start..]);
+        const is_less = common < other.len and (common == own.len or own[common] < other[common]);
+        return .{ .common = common, .is_less = is_less };
+    }
+
+    /// Returns the number of bytes of memory.
+    pub fn memory(self: *const Session) usize {
+        return switch (self.way) {
+            inline else => |*way| way.memory(),
+        };
     }
 
     /// Returns the number of bytes after the offset from which a change at `cut` resumes.

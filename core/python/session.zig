@@ -91,6 +91,23 @@ fn update(call: Call, self: *Session, args: struct { text: Text }) Error!usize {
     return change(call, self, .update, args.text.bytes);
 }
 
+/// settled() → the number of leading ids that stay the same, whatever text is appended
+fn settled(call: Call, self: *Session) Error!usize {
+    var encoder: Encoder = .init(gpa, &self.core().tokenizer);
+    defer encoder.deinit();
+    return self.session.settled(&encoder) catch |failure|
+        call.raise(merge.failureOf(failure, encoder.merger.missing_byte));
+}
+
+/// compare(text, start) → (number of leading bytes that are equal, whether the session's text is
+/// less); the first `start` bytes must be equal
+fn compare(_: Call, self: *Session, args: struct { text: Text, start: Size }) Error!struct { usize, bool } {
+    const other = args.text.bytes;
+    const start = @min(args.start.value, other.len, self.session.text().len);
+    const found = self.session.compare(other, start);
+    return .{ found.common, found.is_less };
+}
+
 /// start_of_last(characters) → the byte offset of the last characters
 fn startOfLast(_: Call, self: *Session, args: struct { characters: Size }) Error!usize {
     return self.session.startOfLast(@min(args.characters.value, self.session.characters));
@@ -118,9 +135,11 @@ fn idBuffer(_: Call, self: *Session, args: Range) Error![]u32 {
     return copied;
 }
 
-/// text() → bytes
-fn textBytes(_: Call, self: *Session) Error!*Object {
-    return results.bytesOf(self.session.text());
+/// text(start) → bytes from offset `start` on, 0 without it
+fn textBytes(_: Call, self: *Session, args: struct { start: ?Size = null }) Error!*Object {
+    const text = self.session.text();
+    const start = if (args.start) |some| some.value else 0;
+    return results.bytesOf(text[@min(start, text.len)..]);
 }
 
 /// text_str() → str
@@ -134,9 +153,9 @@ fn copy(_: Call, self: *Session) Error!Session {
     return .init(self.owner, try self.session.clone());
 }
 
-/// count(), bytes(), characters(), bytes_encoded() → int
+/// count(), bytes(), characters(), bytes_encoded(), memory() → int
 fn number(
-    comptime what: enum { ids, bytes, characters, encoded },
+    comptime what: enum { ids, bytes, characters, encoded, memory },
 ) fn (Call, *Session) Error!usize {
     return struct {
         fn get(_: Call, self: *Session) Error!usize {
@@ -145,6 +164,7 @@ fn number(
                 .bytes => self.session.text().len,
                 .characters => self.session.characters,
                 .encoded => self.session.inner().bytes_encoded,
+                .memory => self.session.memory(),
             };
         }
     }.get;
@@ -154,6 +174,8 @@ const methods = [_]api.Method{
     method("append", append),
     method("replace_from", replaceFrom),
     method("update", update),
+    method("settled", settled),
+    method("compare", compare),
     method("start_of_last", startOfLast),
     method("ids", idList),
     method("buffer", idBuffer),
@@ -164,6 +186,7 @@ const methods = [_]api.Method{
     method("bytes", number(.bytes)),
     method("characters", number(.characters)),
     method("bytes_encoded", number(.encoded)),
+    method("memory", number(.memory)),
     .{},
 };
 pub const spec = object_.Object(Session).spec(&methods, null, &.{});

@@ -351,16 +351,18 @@ fn truncate(call: Call, self: *Core, args: struct {
     return args.text.like(if (args.left) text[cut..] else text[0..cut]);
 }
 
-/// session(allowed) → Session of an empty text
+/// session(allowed, spacing) → Session of an empty text; `spacing` is the distance in bytes of offsets
+/// from which encoding resumes, 64 without it
 fn session(
     call: Call,
     self: *object_.Object(Core),
-    args: struct { allowed: Allowed },
+    args: struct { allowed: Allowed, spacing: ?u32 = null },
 ) Error!Session {
     const core = self.value.?;
     const allowed = try args.allowed.of(call, core);
     if (core.tokenizer.randomFailureOf("a session")) |failure| return call.raise(failure);
-    return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed));
+    const spacing: ?usize = if (args.spacing) |some| @max(some, 1) else null;
+    return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed, spacing));
 }
 
 /// decode(ids) → bytes; ids are a list of int, or a contiguous array of 64-bit integers

@@ -22,8 +22,8 @@ const Error = encoder_.Error;
 const List = encoder_.List;
 const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
-/// Minimum distance of checkpoints in bytes. Smaller distances would use more memory than the text.
-const spacing = 64;
+/// Default distance of checkpoints in bytes. Smaller ones would use more memory than the text.
+const default_spacing = 64;
 
 /// A pretoken longer than this, and than any token, is continued from its known tokens. Shorter
 /// ones are encoded again in a few microseconds.
@@ -60,6 +60,8 @@ pub const Session = struct {
     boundaries: std.ArrayList(Boundary) = .empty,
     ids: std.ArrayList(u32) = .empty,
     checkpoints: std.ArrayList(Checkpoint) = .empty,
+    /// Minimum distance of checkpoints in bytes.
+    spacing: usize = default_spacing,
     /// Known runs of the document that begins at `known_document`.
     known: pretokens.Known = .{},
     known_document: usize = 0,
@@ -92,6 +94,7 @@ pub const Session = struct {
     pub fn clone(self: *const Session) Allocator.Error!Session {
         var copy: Session = try .init(self.gpa, self.tokenizer, self.allowed);
         errdefer copy.deinit();
+        copy.spacing = self.spacing;
         try copy.text.appendSlice(self.gpa, self.text.items);
         try copy.boundaries.appendSlice(self.gpa, self.boundaries.items);
         try copy.ids.appendSlice(self.gpa, self.ids.items);
@@ -164,9 +167,19 @@ pub const Session = struct {
     fn lastValidCheckpoint(self: *const Session, cut: usize) usize {
         // An added token may begin before the cut and end after it. It would end a document
         // earlier.
-        const names = &self.tokenizer.preprocessor.names;
-        const safe = cut -| if (self.allowed == null) 0 else names.len_max;
+        const len_max = self.tokenizer.preprocessor.names.len_max;
+        return self.checkpointBefore(cut -| if (self.allowed == null) 0 else len_max);
+    }
+
+    /// Returns the index of the last checkpoint that depends only on the first `safe` bytes.
+    pub fn checkpointBefore(self: *const Session, safe: usize) usize {
         return std.sort.partitionPoint(Checkpoint, self.checkpoints.items, safe, isSettled) -| 1;
+    }
+
+    /// Returns the number of bytes of memory.
+    pub fn memory(self: *const Session) usize {
+        return self.text.capacity + 4 * self.ids.capacity + @sizeOf(Boundary) *
+            self.boundaries.capacity + @sizeOf(Checkpoint) * self.checkpoints.capacity;
     }
 
     fn isSettled(safe: usize, checkpoint: Checkpoint) bool {
@@ -288,7 +301,8 @@ const Change = struct {
                 try self.fresh.push(added.ids[found.index..][0..1]);
                 start = found.end;
                 self.document = start;
-                self.reach = @max(self.reach, found.start + 1);
+                // The pretokens before it end with their document.
+                self.reach = @min(@max(self.reach, found.start + 1), found.end);
                 try self.addCheckpoint(start);
             }
         }
@@ -322,7 +336,7 @@ const Change = struct {
             try self.encodeBatch(&sweep, batch, from);
             self.see(&sweep, sweep.index);
             const at = self.document + sweep.index;
-            const is_far = at - self.lastCheckpoint().start >= spacing;
+            const is_far = at - self.lastCheckpoint().start >= self.session.spacing;
             if (is_far and sweep.canRestart()) try self.addCheckpoint(at);
         }
         if (sweep.matcher) |*matcher| self.session.known.learn(matcher);

@@ -30,9 +30,8 @@ const Boundary = session_.Boundary;
 const Replacement = session_.Replacement;
 const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 
-/// There is a normalization boundary after each multiple of this many bytes, if possible. Texts
-/// with the same suffix at the same offset have the same boundaries there.
-const spacing = 64;
+/// Default distance of normalization boundaries.
+const default_spacing = 64;
 
 /// Represents an added token among the documents.
 const boundary_byte = 0xFF;
@@ -55,6 +54,9 @@ pub const Prepared = struct {
     /// One byte per added token: whether it is searched for.
     choice: ?[]const u8 = null,
     has_safe_points: bool,
+    /// There is a normalization boundary after each multiple of this many bytes, if possible. Texts
+    /// with the same suffix at the same offset have the same boundaries there.
+    spacing: usize = default_spacing,
     /// Offset of the text in a longer one, from which the spacing of boundaries is counted.
     origin: usize = 0,
 
@@ -88,6 +90,7 @@ pub const Prepared = struct {
         const session = try self.session.clone();
         copy.session.deinit();
         copy.session = session;
+        copy.spacing = self.spacing;
         copy.safe_points.clearRetainingCapacity();
         try copy.safe_points.appendSlice(self.gpa, self.safe_points.items);
         try copy.text.appendSlice(self.gpa, self.text.items);
@@ -157,8 +160,18 @@ pub const Prepared = struct {
     /// Returns the index of the last boundary that a change of the text from `cut` on does not
     /// affect.
     fn lastValidCheckpoint(self: *const Prepared, cut: usize) usize {
-        const safe = cut -| self.slack();
+        return self.safePointBefore(cut -| self.slack());
+    }
+
+    /// Returns the index of the last boundary that depends only on the first `safe` bytes.
+    pub fn safePointBefore(self: *const Prepared, safe: usize) usize {
         return std.sort.partitionPoint(SafePoint, self.safe_points.items, safe, isSettled) -| 1;
+    }
+
+    /// Returns the number of bytes of memory.
+    pub fn memory(self: *const Prepared) usize {
+        return self.session.memory() + self.text.capacity +
+            @sizeOf(SafePoint) * self.safe_points.capacity;
     }
 
     /// Returns the maximum length of an added token, which may begin before a change and end after
@@ -214,7 +227,7 @@ pub const Builder = struct {
             start = found.end;
             is_open = false;
             const last = self.safe_points.getLastOrNull() orelse self.first;
-            if (start < last.start + spacing) continue;
+            if (start < last.start + self.prepared.spacing) continue;
             try self.addSafePoint(.{ .start = start, .at = self.end(), .reach = start });
         }
         try self.addSegment(start, text.len, is_open);
@@ -281,6 +294,7 @@ pub const Builder = struct {
     fn cutBehind(self: *const Builder, from: usize, finish: usize) usize {
         const steps = &self.prepared.session.tokenizer.preprocessor.steps;
         const text = self.prepared.text.items;
+        const spacing = self.prepared.spacing;
         var index = from + spacing - (self.prepared.origin + from) % spacing;
         while (index < finish) : (index += 1) {
             // Only the first byte of a character: an invalid sequence must not be split.
@@ -457,7 +471,7 @@ test "prepared: a text with normalization boundaries is rebuilt only at its end"
         defer session.deinit();
         _ = try session.replace(&encoder, 0, "the mill <a> grinds <n> \u{8c37}\u{7269}.\n" ** 300);
         const len = session.text.items.len;
-        try std.testing.expect(session.bytesAfterCheckpoint(len) < 4 * spacing);
+        try std.testing.expect(session.bytesAfterCheckpoint(len) < 4 * default_spacing);
         const beyond = session.lengthBeyond(1000).?;
         try std.testing.expect(session.startUpTo(1000) < beyond);
         _ = try session.replace(&encoder, beyond, "");

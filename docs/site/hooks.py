@@ -31,6 +31,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tokenmill.Tokenizer",
             "tokenmill.session.Session",
             "tokenmill.session.StreamDecoder",
+            "tokenmill.session.StreamEncoder",
             "tokenmill.segments.Drift",
             "tokenmill.Ragged",
             "tokenmill.cache_limit",

@@ -1,4 +1,4 @@
-"""A text that changes at its end → its ids, and ids that come one by one → their text.
+"""A text that changes at its end → its ids; pieces of a text → ids; single ids → text.
 
 Only the last ids, or the last characters, are computed again.
 """
@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 import numpy as np
 
 from tokenmill import arguments
-from tokenmill.errors import OptionError
+from tokenmill.errors import OptionError, VocabularyError
 from tokenmill.native import _native
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer import SpecialsChoice, Tokenizer
+    from tokenmill.tokenizer import SpecialsChoice, Text, Tokenizer
 
 Kind = TypeVar("Kind", str, bytes)
+
+# Distance in bytes of the offsets from which the session of a stream resumes. A normalizer delays
+# ids by up to this distance. Smaller ones take more memory.
+_STREAM_SPACING = 16
+# An added token has at most this many bytes (formats/checks.py).
+_ADDED_BYTES_MAX = 4096
 
 
 class Session(Generic[Kind]):
@@ -185,6 +191,85 @@ class Session(Generic[Kind]):
     def __repr__(self) -> str:
         unit = "characters" if self._is_str else "bytes"
         return f"<Session of {self._tokenizer.name!r}: {self._size():,} {unit}, {len(self):,} ids>"
+
+
+class StreamEncoder:
+    """Encodes a text that comes in pieces, and returns ids that can no longer change.
+
+    `Tokenizer.stream_encoder` returns one. The ids of all calls together equal those that `encode`
+    returns for the whole text. An id is returned when about ten bytes after its pretoken have come.
+    Tokenizers that normalize the whole text (see `Session`) return all ids at the end. A piece of
+    bytes may end inside a character.
+
+    Examples:
+        >>> from tokenmill import Tokenizer
+        >>> encoder = Tokenizer.load("cl100k_base").stream_encoder()
+        >>> [encoder.push(piece) for piece in ["The mi", "ll grinds ", "the grain"]]
+        [[], [791], [2606, 1099, 8843]]
+        >>> encoder.finish()
+        [279, 24875]
+    """
+
+    __slots__ = ("_allowed", "_core", "_high", "_pending", "_returned", "_tokenizer")
+
+    def __init__(self, tokenizer: Tokenizer, allowed_special: SpecialsChoice) -> None:
+        self._tokenizer = tokenizer
+        self._allowed = tokenizer._allowed(allowed_special)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._core = self._tokenizer._core.session(self._allowed, _STREAM_SPACING)
+        self._returned = 0
+        self._high = ""  # a high surrogate at the end of the text: a low one may follow
+        self._pending = b""  # text that cannot be encoded before more has come
+
+    def push(self, text: Text) -> list[int]:
+        """Add a piece of the text and return the ids that are now known."""
+        self._add(text)
+        end = len(self._pending) - _incomplete_len(self._pending)
+        try:
+            self._core.append(self._pending[:end])
+        except VocabularyError:
+            # A part of an added token can lack a byte that the vocabulary does not have.
+            if end > _ADDED_BYTES_MAX:
+                raise
+            return []
+        self._pending = self._pending[end:]
+        return self._ids_until(self._core.settled())
+
+    def finish(self) -> list[int]:
+        """Return the remaining ids. The encoder can be used again, for another text."""
+        self._add(b"")
+        self._core.append(self._pending)
+        ids = self._ids_until(self._core.count())
+        self._reset()
+        return ids
+
+    def _add(self, text: Text) -> None:
+        high, self._high = self._high, ""
+        if not isinstance(text, str):
+            self._pending += arguments.utf8(high) + arguments.utf8(text)
+            return
+        text = high + text
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, self._high = text[:-1], text[-1]
+        self._pending += arguments.utf8(text)
+
+    def _ids_until(self, end: int) -> list[int]:
+        start, self._returned = self._returned, max(self._returned, end)
+        return self._core.ids(start, self._returned)
+
+
+def _incomplete_len(data: bytes) -> int:
+    """Return the number of bytes at the end that are the start of a character."""
+    for count in range(1, min(3, len(data)) + 1):
+        byte = data[-count]
+        if byte >= 0xC0:
+            length = 2 + (byte >= 0xE0) + (byte >= 0xF0)
+            return count if count < length else 0
+        if byte < 0x80:
+            break
+    return 0
 
 
 class StreamDecoder:

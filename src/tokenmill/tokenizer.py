@@ -14,7 +14,7 @@ import numpy as np
 from tokenmill import arguments
 from tokenmill.errors import OptionError, UnknownTokenError
 from tokenmill.native import _native
-from tokenmill.session import Session, StreamDecoder
+from tokenmill.session import Session, StreamDecoder, StreamEncoder
 from tokenmill.vocabularies import EMBEDDED
 
 # Loading an embedded vocabulary and encoding need no module of `formats` and `patterns`. Their
@@ -507,6 +507,13 @@ class Tokenizer:
         Unchanged text is not encoded again. All texts of a session are str, or all are bytes.
         """
         return Session(self, text, allowed_special)
+
+    def stream_encoder(self, *, allowed_special: SpecialsChoice = False) -> StreamEncoder:
+        """Return an encoder for a text that comes in pieces. It returns ids that stay the same.
+
+        Its methods `push(text)` and `finish()` return lists of ids.
+        """
+        return StreamEncoder(self, allowed_special)
 
     # Decoding
 
