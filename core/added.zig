@@ -546,7 +546,11 @@ test "added: matches in ranges do not cross their ends, but see the text around 
             .{ .start = 14, .end = 15, .id = 9 },
         } },
         // The whitespace after the first match, and the letter after the second, are outside.
-        .{ &.{ .{ .start = 0, .end = 3 }, .{ .start = 4, .end = 7 }, .{ .start = 8, .end = 12 } }, &.{
+        .{ &.{
+            .{ .start = 0, .end = 3 },
+            .{ .start = 4, .end = 7 },
+            .{ .start = 8, .end = 12 },
+        }, &.{
             .{ .start = 0, .end = 4, .id = 7 },
             .{ .start = 4, .end = 7, .id = 7 },
             .{ .start = 9, .end = 10, .id = 9 },

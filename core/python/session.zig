@@ -101,7 +101,10 @@ fn settled(call: Call, self: *Session) Error!usize {
 
 /// compare(text, start) → (number of leading bytes that are equal, whether the session's text is
 /// less); the first `start` bytes must be equal
-fn compare(_: Call, self: *Session, args: struct { text: Text, start: Size }) Error!struct { usize, bool } {
+fn compare(_: Call, self: *Session, args: struct {
+    text: Text,
+    start: Size,
+}) Error!struct { usize, bool } {
     const other = args.text.bytes;
     const start = @min(args.start.value, other.len, self.session.text().len);
     const found = self.session.compare(other, start);

@@ -293,8 +293,8 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
     return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
 }
 
-/// encode_stretch(text, allowed, within, offset) → (ids Buffer, spans Buffer of start, end …); added
-/// tokens are found in the ranges of the text that `within` has the starts and ends of
+/// encode_stretch(text, allowed, within, offset) → (ids Buffer, spans Buffer of start, end …)
+/// Added tokens are found in the ranges of the text that `within` has the starts and ends of
 fn encodeStretch(call: Call, self: *Core, args: struct {
     text: Text,
     allowed: Allowed,
@@ -351,8 +351,8 @@ fn truncate(call: Call, self: *Core, args: struct {
     return args.text.like(if (args.left) text[cut..] else text[0..cut]);
 }
 
-/// session(allowed, spacing) → Session of an empty text; `spacing` is the distance in bytes of offsets
-/// from which encoding resumes, 64 without it
+/// session(allowed, spacing) → Session of an empty text; `spacing` is the distance in bytes of
+/// offsets from which encoding resumes, 64 without it
 fn session(
     call: Call,
     self: *object_.Object(Core),

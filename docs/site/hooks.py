@@ -33,6 +33,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
             "tokenmill.session.StreamDecoder",
             "tokenmill.session.StreamEncoder",
             "tokenmill.segments.Drift",
+            "tokenmill.PrefixStore",
             "tokenmill.Ragged",
             "tokenmill.cache_limit",
         ],

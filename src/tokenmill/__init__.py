@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tokenmill.errors import TokenmillError
     from tokenmill.inspection import inspect
     from tokenmill.native import cache_limit
+    from tokenmill.prefix_store import PrefixStore
     from tokenmill.tokenizer import Ragged, Tokenizer
     from tokenmill.tokenizing.merge import merge_shards
     from tokenmill.tokenizing.run import finalize, tokenize
@@ -41,6 +42,7 @@ _MODULES = {
     "TokenmillError": "errors",
     "inspect": "inspection",
     "cache_limit": "native",
+    "PrefixStore": "prefix_store",
     "Ragged": "tokenizer",
     "Tokenizer": "tokenizer",
     "finalize": "tokenizing.run",
@@ -52,9 +54,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "Ragged", "Tokenizer", "TokenmillError", "TrainingWarning", "__version__", "arrow",
-    "cache_limit", "count_pretokens", "finalize", "inspect", "merge_shards", "shards", "tokenize",
-    "train", "train_from_counts", "train_from_iterator", "train_sizes", "verify",
+    "PrefixStore", "Ragged", "Tokenizer", "TokenmillError", "TrainingWarning", "__version__",
+    "arrow", "cache_limit", "count_pretokens", "finalize", "inspect", "merge_shards", "shards",
+    "tokenize", "train", "train_from_counts", "train_from_iterator", "train_sizes", "verify",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

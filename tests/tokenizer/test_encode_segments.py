@@ -1,4 +1,7 @@
-"""Segments of different trust and `drift`: tests of tokenmill/segments.py."""
+"""Segments of different trust, and `drift`.
+
+Tests of tokenmill/segments.py.
+"""
 
 from __future__ import annotations
 
