@@ -72,12 +72,17 @@ def test_native_tokenizer_is_built_at_the_first_use(tmp_path, monkeypatch):
         )
         tokenizer.save(tmp_path / "tokenizer.json")
         size = tokenizer.vocab_size
+        copy = pickle.loads(pickle.dumps(tokenizer))
         assert not built
+        with pytest.raises(AttributeError, match="'Tokenizer' object has no attribute 'nothing'"):
+            tokenizer.nothing  # noqa: B018
         assert tokenizer.decode(tokenizer.encode("the mill")) == "the mill"
+        assert type(tokenizer) is Tokenizer  # whose attributes are faster
         assert tokenizer.count("the mill") > 0
         assert len(built) == 1
         loaded = Tokenizer.load(tmp_path / "tokenizer.json")
         assert (size, loaded.vocab_size) == (tokenizer._core.ids_end(),) * 2
+        assert copy == tokenizer
         built.clear()
 
 
