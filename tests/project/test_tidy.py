@@ -95,6 +95,17 @@ def test_lines_fit_the_width():
     )
 
 
+def test_no_conflict_of_a_merge_is_left():
+    report(
+        [
+            f"{name}:{number} has a mark of a conflict"
+            for name, text in files("").items()
+            for number, line in enumerate(text.splitlines(), 1)
+            if line.startswith(("<" * 7 + " ", ">" * 7 + " "))
+        ]
+    )
+
+
 def test_files_of_the_core_have_one_idea():
     lengths = {
         name: re.split(r'^test "', text, maxsplit=1, flags=re.MULTILINE)[0].count("\n")
