@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tokenmill import arguments
+from tokenmill.errors import shown
+from tokenmill.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.native import _native
-    from tokenmill.tokenizer import SpecialsChoice, Text, Tokenizer
+    from tokenmill.tokenizer import SpecialsChoice, Text
 
 # Distance of checkpoints in bytes. At 64, the default, a session takes a third more memory.
 _SPACING = 512
@@ -186,8 +188,10 @@ class PrefixStore:
         self, tokenizer: Tokenizer, *, memory: int = 1_000_000_000,
         allowed_special: SpecialsChoice = False,
     ) -> None:  # fmt: skip
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"expected a Tokenizer from Tokenizer.load, got {shown(tokenizer)}")
         self._tokenizer = tokenizer
-        self._limit = arguments.whole_number(memory, "memory", 0, " bytes")
+        self._limit = arguments.whole_number(memory, "memory", 0, " (bytes)")
         self._choice = allowed_special
         self._allowed = tokenizer._allowed(allowed_special)
         self._core = tokenizer._core

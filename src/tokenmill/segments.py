@@ -71,7 +71,8 @@ def _text_segment(segment: Any, index: int) -> _TextSegment | None:
                 f"{shown(is_trusted)}"
             )
         return _TextSegment(index, arguments.utf8(text, f"segments[{index}]"), bool(is_trusted))
-    if isinstance(segment, str | bytes) or not isinstance(segment, Iterable):
+    has_text = isinstance(segment, tuple | list) and len(segment) and isinstance(segment[0], str)
+    if has_text or isinstance(segment, str | bytes) or not isinstance(segment, Iterable):
         raise TypeError(
             f"segments[{index}] must be (text, trusted) or a list of ids, not {shown(segment)}; "
             "for text of a user use (text, False)"

@@ -376,7 +376,7 @@ class Tokenizer:
         from tokenmill import corpus  # imported when it is used
 
         least = _BLOCK_BYTES_MIN * _MEMORY_PER_BYTE
-        size = arguments.whole_number(memory, "memory", least, " bytes") // _MEMORY_PER_BYTE
+        size = arguments.whole_number(memory, "memory", least, " (bytes)") // _MEMORY_PER_BYTE
         cut = arguments.separator(separator) or None
         allowed, count = self._allowed(allowed_special), arguments.thread_count(threads)
         documents = 0

@@ -209,7 +209,12 @@ def test_segments_that_cannot_be_read_are_errors(cl100k):
         ([("a", True), "text"], r"segments\[1\] must be \(text, trusted\) or a list of ids"),
         ([("a", 1)], "trusted is True or False, not 1"),
         ([(None, True)], r"segments\[0\] must be a str or bytes-like"),
-        ([["a"]], r"segments\[0\]: ids\[0\] must be an int"),
+        (
+            [["a", True]],
+            r"segments\[0\] must be \(text, trusted\) or a list of ids, not \['a', True",
+        ),
+        ([("a",)], r"segments\[0\] must be \(text, trusted\)"),
+        ([[1.5]], r"segments\[0\]: ids\[0\] must be an int"),
         ([5], r"segments\[0\] must be"),
     ]:
         with pytest.raises(TypeError, match=message):

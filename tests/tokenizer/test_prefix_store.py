@@ -156,10 +156,12 @@ def test_a_text_that_cannot_be_encoded_changes_nothing(tmp_path):
 
 
 def test_arguments_are_checked(cl100k):
-    with pytest.raises(OptionError, match="memory must be 0 or more bytes, not -1"):
+    with pytest.raises(OptionError, match=r"memory must be 0 or more \(bytes\), not -1"):
         PrefixStore(cl100k, memory=-1)
-    with pytest.raises(TypeError, match=r"memory must be an int bytes, not 1\.5"):
+    with pytest.raises(TypeError, match=r"memory must be an int \(bytes\), not 1\.5"):
         PrefixStore(cl100k, memory=1.5)
+    with pytest.raises(TypeError, match=r"expected a Tokenizer from Tokenizer\.load, got 'gpt2'"):
+        PrefixStore("gpt2")
     with pytest.raises(UnknownTokenError):
         PrefixStore(cl100k, allowed_special={"<x>"})
     with pytest.raises(TypeError, match="a text must be a str or bytes-like"):
