@@ -166,15 +166,16 @@ def switch(help: str, **more: Any) -> Option:
 
 
 def number(
-    default: int | None, help: str, least: int = 1, most: int = 1 << 62, **more: Any
-) -> Option:
+    default: int | None, help: str, least: int = 1, most: int = 1 << 62,
+    noun: str = "a whole number", **more: Any,
+) -> Option:  # fmt: skip
     """A whole number, also one of numpy."""
     bound = f"of at least {least:,}" if most == 1 << 62 else f"from {least:,} to {most:,}"
 
     def check(value: Any) -> int:
         is_number = hasattr(value, "__index__") and not isinstance(value, bool)
         if not is_number or not least <= operator.index(value) <= most:
-            raise ValueError(f"a whole number {bound}")
+            raise ValueError(f"{noun} {bound}")
         return operator.index(value)
 
     return Option(default, help, check, **{"parse": parse_number, "metavar": "N", **more})
@@ -199,7 +200,7 @@ def amount(
     default: int | None, help: str, least: int = 1, most: int = 1 << 62, **more: Any
 ) -> Option:
     """A number of bytes: an int, or a text such as 512MB."""
-    inner = number(default, help, least, most).check
+    inner = number(default, help, least, most, "a number of bytes").check
 
     def check(value: Any) -> Any:
         return inner(parse_amount(value) if isinstance(value, str) else value)

@@ -49,7 +49,7 @@ def test_resolve_fills_defaults_and_converts_values():
         ("threads", True, "got True"),
         ("threads", "two", "threads must be a whole number of at least 1, got 'two'"),
         ("memory", "lots", "memory must be a number of bytes such as 512MB"),
-        ("memory", 5, "memory must be a whole number of at least 1,048,576, got 5"),
+        ("memory", 5, "memory must be a number of bytes of at least 1,048,576, got 5"),
         ("mode", "quick", "mode must be one of fast, slow, got 'quick'"),
         ("verbose", 1, "verbose must be True or False, got 1"),
         ("sample", 1.5, "sample must be a share above 0 and at most 1"),

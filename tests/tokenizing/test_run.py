@@ -413,7 +413,7 @@ def test_a_folder_with_other_files_is_not_written_into(tmp_path, gpt2, jsonl):
 def test_memory_has_a_minimum_that_the_error_names(tmp_path, gpt2, jsonl):
     with pytest.raises(TokenmillError, match="memory must be at least 200MiB for 8 threads"):
         tokenize(jsonl, tmp_path / "out", gpt2, threads=8, memory=199 << 20)
-    with pytest.raises(TokenmillError, match="memory must be a whole number of at least"):
+    with pytest.raises(TokenmillError, match="memory must be a number of bytes of at least"):
         tokenize(jsonl, tmp_path / "out", gpt2, threads=1, memory="64MB")
     assert not (tmp_path / "out").exists()
     tokenize(jsonl, tmp_path / "out", gpt2, threads=8, memory=200 << 20)

@@ -308,10 +308,10 @@ def test_the_folder_of_all_sets_is_not_one_of_shards(tmp_path, gpt2, inputs):
 @pytest.mark.parametrize(
     "split, expected",
     [
-        ({"train": 0.5}, "without train"),
+        ({"train": 0.5}, "except train"),
         ({"journal": 0.5}, "different names"),
         ({"a/b": 0.5}, "different names"),
-        ({"val": 0.6, "test": 0.4}, "leave documents for train"),
+        ({"val": 0.6, "test": 0.4}, "a sum below 1"),
         ({"val": 0.0}, "above 0"),
         ({"val": 2}, "above 0"),
         ({}, "names and shares"),

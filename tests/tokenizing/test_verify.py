@@ -260,6 +260,9 @@ def test_documents_around_those_that_were_too_long_are_compared(tmp_path, monkey
 def test_an_incomplete_folder_is_an_error(tmp_path):
     done = run("verify", tmp_path)
     assert done.returncode == 2 and "not an output of tokenize" in done.stderr
+    done = run("verify", tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "is not an output of tokenize: the folder does not exist" in done.stderr
 
 
 def test_inspect_counts_every_token(tmp_path, corpus):

@@ -219,7 +219,9 @@ def open(path: str | Path) -> Shards:
     folder = Path(path)
     name = folder / MANIFEST
     if not folder.is_dir():
-        raise MissingInputError(f"folder of shards not found: {folder}")
+        raise MissingInputError(
+            f"folder of shards not found: {str(folder)!r}; expected an output of tokenize"
+        )
     try:
         manifest = json.loads(name.read_bytes())
     except FileNotFoundError:

@@ -22,7 +22,7 @@ from tokenmill.formats.hf_folder import files_of
 from tokenmill.shards import folder
 from tokenmill.shards.files import HashedFile
 from tokenmill.shards.shard_format import Shard, Spec, get_format
-from tokenmill.tokenizing.output import Output, open_output
+from tokenmill.tokenizing.output import LocalOutput, Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
 from tokenmill.tokenizing.plan import NAME as PLAN
 from tokenmill.tokenizing.split import SET_NAME, TRAIN, sets_of
@@ -396,7 +396,9 @@ def require_manifest(output: Output) -> dict[str, Any]:
                 f"{output.name!r} is not complete; run the same tokenize command again, or "
                 "tokenmill finalize when all ranks are done"
             )
-        raise TokenizeError(f"{output.name!r} is not an output of tokenize: it has no {MANIFEST}")
+        has_folder = not isinstance(output, LocalOutput) or output.folder.exists()
+        reason = f"it has no {MANIFEST}" if has_folder else "the folder does not exist"
+        raise TokenizeError(f"{output.name!r} is not an output of tokenize: {reason}")
     return found
 
 

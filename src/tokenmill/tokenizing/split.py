@@ -40,13 +40,13 @@ def check_split(value: Any) -> dict[str, float]:
     for name, part in pairs:
         if not isinstance(name, str) or not SET_NAME.fullmatch(name) or name in (TRAIN, *found):
             raise ValueError(
-                f"different names of small letters, without {TRAIN}, which has all other documents"
+                "sets with different names of a-z, 0-9 and _, except train, journal and quarantine"
             )
         found[name] = parse_share(part) if isinstance(part, str) else part
     if not all(type(part) is float and part > 0 for part in found.values()):
         raise ValueError("shares above 0 and below 1, such as 0.001 or 0.1%")
     if sum(found.values()) >= 1:
-        raise ValueError(f"shares below 100%, which leave documents for {TRAIN}")
+        raise ValueError("shares with a sum below 1, such as 0.05 or 5%")
     return {name: found[name] for name in sorted(found)}
 
 
