@@ -15,6 +15,9 @@ const Prepared = @import("session/prepared.zig").Prepared;
 const settled_ = @import("session/settled.zig");
 const Tokenizer = @import("encode/tokenizer.zig").Tokenizer;
 
+/// More would overflow sums of offsets.
+const spacing_max = std.math.maxInt(u31);
+
 pub const Session = struct {
     way: union(enum) { direct: Direct, prepared: Prepared },
     /// Number of bytes that are not continuation bytes. In valid UTF-8 this is the number of
@@ -22,22 +25,23 @@ pub const Session = struct {
     characters: usize = 0,
 
     /// Returns a session with an empty text. Copies `allowed`. Null means all added tokens that are
-    /// not special. `spacing` is the distance in bytes of offsets from which encoding resumes, at
-    /// least 1; null for the default.
+    /// not special. `spacing` is the distance in bytes of offsets from which encoding resumes; null
+    /// for the default.
     pub fn init(
         gpa: Allocator,
         tokenizer: *const Tokenizer,
         allowed: ?[]const u8,
         spacing: ?usize,
     ) Allocator.Error!Session {
+        const distance = if (spacing) |some| std.math.clamp(some, 1, spacing_max) else null;
         const choice = tokenizer.preprocessor.choiceOf(allowed);
         if (tokenizer.preprocessor.isDirect(choice)) {
             var made: Direct = try .init(gpa, tokenizer, choice);
-            if (spacing) |some| made.spacing = some;
+            if (distance) |some| made.spacing = some;
             return .{ .way = .{ .direct = made } };
         }
         var made: Prepared = try .init(gpa, tokenizer, choice);
-        if (spacing) |some| {
+        if (distance) |some| {
             made.spacing = some;
             made.session.spacing = some;
         }

@@ -138,11 +138,10 @@ fn idBuffer(_: Call, self: *Session, args: Range) Error![]u32 {
     return copied;
 }
 
-/// text(start) → bytes from offset `start` on, 0 without it
-fn textBytes(_: Call, self: *Session, args: struct { start: ?Size = null }) Error!*Object {
+/// text(start) → bytes from offset `start` on
+fn textBytes(_: Call, self: *Session, args: struct { start: Size }) Error!*Object {
     const text = self.session.text();
-    const start = if (args.start) |some| some.value else 0;
-    return results.bytesOf(text[@min(start, text.len)..]);
+    return results.bytesOf(text[@min(args.start.value, text.len)..]);
 }
 
 /// text_str() → str

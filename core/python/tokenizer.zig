@@ -26,6 +26,7 @@ const List = @import("../encode/encoder.zig").List;
 const Object = api.Object;
 const Place = @import("../normalize.zig").Place;
 const Session = @import("session.zig").Session;
+const Size = arguments.Size;
 const Text = arguments.Text;
 const Threads = arguments.Threads;
 const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
@@ -352,16 +353,16 @@ fn truncate(call: Call, self: *Core, args: struct {
 }
 
 /// session(allowed, spacing) → Session of an empty text; `spacing` is the distance in bytes of
-/// offsets from which encoding resumes, 64 without it
+/// offsets from which encoding resumes
 fn session(
     call: Call,
     self: *object_.Object(Core),
-    args: struct { allowed: Allowed, spacing: ?u32 = null },
+    args: struct { allowed: Allowed, spacing: Size },
 ) Error!Session {
     const core = self.value.?;
     const allowed = try args.allowed.of(call, core);
     if (core.tokenizer.randomFailureOf("a session")) |failure| return call.raise(failure);
-    const spacing: ?usize = if (args.spacing) |some| @max(some, 1) else null;
+    const spacing = args.spacing.value;
     return .init(&self.head, try sessions.Session.init(gpa, &core.tokenizer, allowed, spacing));
 }
 

@@ -178,10 +178,10 @@ class PrefixStore:
         >>> from tokenmill import PrefixStore, Tokenizer
         >>> store = PrefixStore(Tokenizer.load("o200k_base"))
         >>> store.encode("The mill grinds wheat.")
-        (array([  976,  4192, 12164, 12695,    13], dtype=uint32), 0)
+        (array([  976,  3215,   984, 13834, 51109,    13], dtype=uint32), 0)
         >>> ids, kept = store.encode("The mill grinds rye.")
         >>> kept
-        3
+        4
     """
 
     def __init__(
@@ -195,7 +195,9 @@ class PrefixStore:
         self._choice = allowed_special
         self._allowed = tokenizer._allowed(allowed_special)
         self._core = tokenizer._core
-        self._core.session(self._allowed)  # raises the error of a tokenizer without sessions
+        self._core.session(
+            self._allowed, _SPACING
+        )  # raises the error of a tokenizer without sessions
         self._lock = threading.Lock()
         self.clear()
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", str, bytes)
 
-# Distance in bytes of the offsets from which the session of a stream resumes. A normalizer delays
-# ids by up to this distance. Smaller ones take more memory.
-_STREAM_SPACING = 16
+# Distance in bytes of the offsets from which a session resumes, and the session of a stream. A
+# normalizer delays the ids of a stream by up to this distance. Smaller ones take more memory.
+_SPACING, _STREAM_SPACING = 64, 16
 # An added token has at most this many bytes (formats/checks.py).
 _ADDED_BYTES_MAX = 4096
 
@@ -62,7 +62,7 @@ class Session(Generic[Kind]):
             if isinstance(allowed_special, bool | str)
             else frozenset(allowed_special)
         )
-        self._core: _native.Session = tokenizer._core.session(allowed)
+        self._core: _native.Session = tokenizer._core.session(allowed, _SPACING)
         self._is_str = isinstance(text, str)
         # A high surrogate at the end of the text: a low one may follow.
         self._high = ""
@@ -137,7 +137,7 @@ class Session(Generic[Kind]):
     @property
     def text(self) -> Kind:
         """The whole text. Surrogates in a str are replaced as in `encode`."""
-        text: Any = self._core.text_str() if self._is_str else self._core.text()
+        text: Any = self._core.text_str() if self._is_str else self._core.text(0)
         return text  # type: ignore[no-any-return]
 
     @property

@@ -136,11 +136,11 @@ def test_sessions_know_names_of_any_flags(prefix):
         tokenizer = byte_level(added)
         core = core_of(tokenizer, with_ids(tokenizer, added), prefix=prefix)
         for allowed in (None, *(bytes([which]) * len(added) for which in (0, 1, 2))):
-            session = core.session(allowed)
+            session = core.session(allowed, 64)
             for _ in range(12):
                 cut = generator.randrange(session.bytes() // 2, session.bytes() + 1)
                 session.replace_from(cut, random_text(generator, PIECES).encode())
-                whole = session.text()
+                whole = session.text(0)
                 assert session.ids(0, session.count()) == core.encode(whole, allowed), whole
 
 
@@ -148,7 +148,7 @@ def test_sessions_and_truncation_know_names_that_are_always_found():
     added = [Added("<a>", 0), Added("<b>", 0, special=False)]
     tokenizer = byte_level(added)
     core = core_of(tokenizer, with_ids(tokenizer, added))
-    session = core.session(None)
+    session = core.session(None, 64)
     session.append("the <b")
     session.append("> cat <a>")
     assert session.ids(0, session.count()) == core.encode("the <b> cat <a>", None)

@@ -49,7 +49,7 @@ def test_batches_sessions_and_cuts_agree_with_encode() -> None:
         assert numbers(ids) == [id_ for ids in lists for id_ in ids]
         assert np.diff(np.frombuffer(offsets, np.int64)).tolist() == [len(ids) for ids in lists]
         assert core.count_batch(texts, None, 2) == [len(ids) for ids in lists]
-        session = core.session(None)
+        session = core.session(None, 64)
         whole = ""
         for text in texts:
             keep = source.randrange(len(whole) + 1) if source.random() < 0.3 else len(whole)
@@ -100,7 +100,7 @@ def test_character_models_with_byte_fallback_equal_hugging_face() -> None:
         expected = peer.encode(text).ids
         assert core.encode(text, None) == expected
         assert core.count(text, None, 1) == len(expected)
-        session = core.session(None)
+        session = core.session(None, 64)
         for end in range(0, len(text), 997):
             session.update(text[:end])
         session.update(text)
@@ -193,7 +193,7 @@ def test_of_tokens_with_one_score_the_leftmost_is_merged() -> None:
             expected = [vocab[part] for part in tied(text, order)]
             assert core.encode(text, None) == expected, (order, text)
             assert core.count(text, None, 1) == len(expected)
-            session = core.session(None)
+            session = core.session(None, 64)
             for end in range(len(text) + 1):
                 session.update(text[:end])
             assert session.ids(0, 1 << 30) == expected

@@ -118,7 +118,7 @@ def core() -> _native.Core:
 
 
 def session() -> _native.Session:
-    made = core().session(None)
+    made = core().session(None, 64)
     made.append("some text, and more")
     return made
 
@@ -241,11 +241,13 @@ CALLS: dict[str, Call] = {
     "Core.truncate": Call(
         lambda: core().truncate, TEXT, ("tokens_max", "size", 1), ("left", "flag", False)
     ),
-    "Core.session": Call(lambda: core().session, ALLOWED),
+    "Core.session": Call(lambda: core().session, ALLOWED, ("spacing", "size", 64)),
     "Core.find": Call(lambda: core().find, ("token", "text", b"the")),
     "Session.append": Call(lambda: session().append, TEXT),
     "Session.replace_from": Call(lambda: session().replace_from, ("byte", "size", 3), TEXT),
     "Session.update": Call(lambda: session().update, TEXT),
+    "Session.compare": Call(lambda: session().compare, TEXT, ("start", "size", 2)),
+    "Session.text": Call(lambda: session().text, ("start", "size", 2)),
     "Session.start_of_last": Call(lambda: session().start_of_last, ("characters", "size", 2)),
     "Session.ids": Call(lambda: session().ids, ("start", "size", 0), ("end", "size", 1)),
     "Session.buffer": Call(lambda: session().buffer, ("start", "size", 0), ("end", "size", 1)),

@@ -20,7 +20,7 @@ from ladder.corpus.steps import STEPS, measure, steps_of
 from tokenmill.errors import TokenizeError
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.append(str(ROOT / "bench"))
 bench = importlib.import_module("ladder_corpus")
 bottlenecks = importlib.import_module("bottlenecks")
 

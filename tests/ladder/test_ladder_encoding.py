@@ -41,7 +41,7 @@ from tokenmill import reference, train_from_iterator
 
 PATTERN = reference.GPT2_PATTERN
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.append(str(ROOT / "bench"))
 nanochat = importlib.import_module("nanochat")
 
 MODULES = (step01_naive, step02_in_place, step03_heap, step04_cached, native)

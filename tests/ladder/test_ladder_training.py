@@ -37,7 +37,7 @@ from tokenmill.errors import InputError
 from tokenmill.patterns.schemes import PATTERNS, pattern_of
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.append(str(ROOT / "bench"))
 bench_ladder = importlib.import_module("ladder_pages")
 ladder_full = importlib.import_module("ladder_full")
 GPT2 = pattern_of("gpt2")

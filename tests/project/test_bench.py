@@ -14,7 +14,7 @@ import pytest
 from conftest import FUZZ
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path.append(str(ROOT / "bench"))
 
 import corpora  # noqa: E402
 import corpus as corpus_bench  # noqa: E402

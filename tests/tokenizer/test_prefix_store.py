@@ -45,7 +45,7 @@ def check_store(store: PrefixStore) -> None:
 
 
 def text_of(stored) -> bytes:
-    whole = stored.conversation.session.text()
+    whole = stored.conversation.session.text(0)
     return whole if stored.cut is None else whole[: stored.cut] + stored.end
 
 
