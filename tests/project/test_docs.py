@@ -244,6 +244,15 @@ def test_architecture_is_short_and_has_one_diagram():
     assert page.count("```") == 2
 
 
+def test_how_to_guides_are_short():
+    guides = (ROOT / "mkdocs.yml").read_text().split("How-to guides:")[1].split("Reference:")[0]
+    pages = re.findall(r": ([\w-]+\.md)$", guides, re.MULTILINE)
+    lines = {page: (ROOT / "docs" / page).read_text().count("\n") for page in pages}
+    assert len(lines) > 20
+    assert not {page: count for page, count in lines.items() if count > 80}
+    assert (ROOT / "docs" / "performance.md").read_text().count("\n") <= 100
+
+
 def test_navigation_has_every_page():
     listed = re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert {Path(page).name for page in PAGES} - {"README.md"} <= set(listed)
