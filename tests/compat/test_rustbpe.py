@@ -30,7 +30,7 @@ TEXTS = [
 ]
 NANOCHAT = PATTERNS["nanochat"][0]
 # Text outside the matches of the third pattern has no ids. The last one matches no text at all.
-EXPRESSIONS = [None, NANOCHAT, "[a-m]+", r"\w+|\s", "the", "llama3", ""]
+EXPRESSIONS = [None, NANOCHAT, "[a-m]+", r"\w+|\s", "(?i)THE|.", "the", "llama3", ""]
 
 
 def trained(library, texts=TEXTS, size=300, **options):
@@ -126,6 +126,9 @@ CALLS = {
     "train to a str": lambda one: one.train_from_iterator(TEXTS, "300"),
     "train to a float": lambda one: one.train_from_iterator(TEXTS, 300.0),
     "train with another buffer": lambda one: one.train_from_iterator(TEXTS, 300, "8192"),
+    "train to a negative size": lambda one: one.train_from_iterator(TEXTS, -1),
+    "train to a large size": lambda one: one.train_from_iterator(TEXTS, 1 << 32),
+    "train with a negative buffer": lambda one: one.train_from_iterator(TEXTS, 300, -1),
     "train with a wrong pattern": lambda one: one.train_from_iterator(TEXTS, 300, pattern="("),
     "train with a pattern of bytes": lambda one: one.train_from_iterator(TEXTS, 300, pattern=b"a"),
 }

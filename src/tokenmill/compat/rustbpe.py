@@ -60,12 +60,16 @@ class Tokenizer:
         read, so `buffer_size` has no effect.
         """
         size = operator.index(vocab_size)
-        operator.index(buffer_size)
+        for number, bits in ((size, 32), (operator.index(buffer_size), 64)):
+            if not 0 <= number < 1 << bits:
+                raise OverflowError(f"{number} is not in the range of {bits} bits")
         if size < 256:
             raise ValueError(f"vocab_size must be at least 256, got {size}")
         pattern = _PATTERN if pattern is None else _check_text(pattern, "pattern")
         # The name of a pre-tokenizer, such as "llama3", is a regular expression here.
-        expression = pattern if name_of(pattern) else f"(?:{pattern})"
+        # Flags such as (?i) must come first.
+        is_regex = pattern.startswith("(?") or name_of(pattern)
+        expression = pattern if is_regex else f"(?:{pattern})"
         texts = map(_read, iter(iterator))
         try:
             trained = train_from_iterator(texts, size, pattern=expression, trainer="rustbpe")
