@@ -192,7 +192,7 @@ def effects_table(results: Result, ladder: Result) -> str:
     """Return the measured effect of each idea."""
 
     def change(before: int, after: int, size: str = "large") -> str:
-        steps = {row["step"]: row["seconds"] for row in ladder[size]["steps"]}
+        steps = {row["step"]: row["cpu_seconds"] for row in ladder[size]["steps"]}
         gain = f"{steps[before] / steps[after]:.1f} ×"
         times = f"{duration(steps[before])} → {duration(steps[after])}"
         return f"step {before} → {after}: {times} ({gain})"
