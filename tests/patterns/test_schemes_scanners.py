@@ -147,7 +147,7 @@ def load(tokens: list[bytes], scheme: str | bytes) -> Tokenizer:
     core = _native.load(bundle, 7)
     ranks = {token: id_ for id_, token in enumerate(tokens)}
     spec = of_ranks(ranks, WHOLE, {}, "scanned")
-    return Tokenizer._of(_Shared(core, spec, "scanned", is_embedded=False))
+    return Tokenizer._of(_Shared("scanned", spec, core))
 
 
 def random_texts(rng: random.Random, tokens: list[bytes], count: int, length: int) -> list[bytes]:

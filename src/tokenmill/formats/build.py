@@ -163,6 +163,8 @@ def pack_added(added: Iterable[Added]) -> dict[str, Any]:
 def _check_model(spec: TokenizerSpec) -> None:
     """Raise VocabularyError for a model that the core cannot run exactly, or not in time."""
     model = spec.model
+    if not 0 <= (model.dropout or 0) <= 1:
+        raise VocabularyError(f"its dropout must be from 0 to 1, got {model.dropout}")
     if model.merges is None and model.base == "characters":
         # Each token is merged alone from its characters, any two of which may spell a token.
         work = int((model.lengths.astype(np.uint64) ** 2).sum())
