@@ -345,7 +345,8 @@ test "pairs: counts add up, and pairs below the minimum tracked count are droppe
         for (0..40) |_| {
             const pair = random.uintLessThan(u64, expected.len);
             // A dropped pair stays dropped here. In training it never reappears.
-            if (round > 0 and expected[pair] < floor) continue;
+            const is_new = round == 0 and expected[pair] == 0;
+            if (!is_new and expected[pair] < floor) continue;
             const gains = round == 0 or random.uintLessThan(u8, 3) == 0;
             const amount = if (gains) random.uintLessThan(u64, 30) else expected[pair] / 2;
             if (gains) {
