@@ -353,7 +353,7 @@ pub const Added = struct {
         return .{ .added = self, .text = text, .search = search, .end = start };
     }
 
-    /// The same for matches that lie in one of several ranges, which are in order.
+    /// The same for several ranges in order. A match lies in one of them.
     pub fn within(
         self: *const Added,
         text: []const u8,

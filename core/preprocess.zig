@@ -287,8 +287,8 @@ pub const PiecesOptions = struct {
     choice: ?[]const u8,
     /// Whether documents have an alignment with the text.
     has_source_map: bool = false,
-    /// The ranges of the text that added tokens lie in, in order; null for the whole text. They
-    /// require `has_source_map`.
+    /// The ranges of the text in which added tokens are found, in order. Null means the whole text.
+    /// Ranges require `has_source_map`.
     within: ?[]const normal.Place = null,
 };
 

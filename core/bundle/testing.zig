@@ -111,7 +111,7 @@ test "bundle: what is written is read and loaded" {
     }
 }
 
-test "bundle: a dropout that is no share is refused with its value" {
+test "bundle: a dropout outside 0 to 1 is refused with its value" {
     var sample = samples[2];
     for ([_]f64{ 0, 0.25, 1 }) |dropout| {
         sample.dropout = dropout;

@@ -49,7 +49,7 @@ pub const List = struct {
         if (self.only_counts) {
             self.dropped += self.ids.items.len;
             self.ids.clearRetainingCapacity();
-            // Growing would copy ids that nobody reads.
+            // The ids are only counted, so they are freed and not copied.
             if (count > self.ids.capacity) self.ids.clearAndFree(self.gpa);
         }
         try self.ids.ensureUnusedCapacity(self.gpa, count);

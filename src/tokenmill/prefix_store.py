@@ -195,9 +195,8 @@ class PrefixStore:
         self._choice = allowed_special
         self._allowed = tokenizer._allowed(allowed_special)
         self._core = tokenizer._core
-        self._core.session(
-            self._allowed, _SPACING
-        )  # raises the error of a tokenizer without sessions
+        # Raises the error of a tokenizer without sessions.
+        self._core.session(self._allowed, _SPACING)
         self._lock = threading.Lock()
         self.clear()
 

@@ -171,7 +171,7 @@ def test_ids_stay_and_texts_next_to_them_are_apart():
     numbers = [[at] * len(piece) for at, piece in zip([0, 1, 2, 4, 5], pieces, strict=True)]
     assert segments.tolist() == [*itertools.chain(*numbers)]
     assert [len(array) for array in tokenizer.encode_segments([])] == [0, 0]
-    # No ids are no boundary.
+    # An empty list of ids separates nothing.
     joined, _ = tokenizer.encode_segments([("hel", True), [], ("lo", False)])
     assert joined.tolist() == tokenizer.encode("hello")
 

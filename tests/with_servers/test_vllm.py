@@ -24,7 +24,7 @@ TEXTS = ["", "Hello world, it's 1234 tests!", "naïve 中文 🙂 <s> x", small.
 
 
 def results(tokenizer: Any) -> list[Any]:
-    """What a server asks of a tokenizer."""
+    """The results of the calls that a server makes."""
     import tokenizers
 
     found: list[Any] = []
