@@ -11,8 +11,6 @@ Examples:
 
 from __future__ import annotations
 
-import importlib
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -62,6 +60,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    import importlib  # a fifth of the import of this module, in which Ctrl-C prints a traceback
+
     if name in ("arrow", "errors", "shards"):
         return importlib.import_module(f"tokenmill.{name}")
     if name not in _MODULES:

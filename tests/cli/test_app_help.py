@@ -254,7 +254,7 @@ def test_debug_shows_the_traceback_and_the_code_stays(words, variables, monkeypa
         (ValueError("two\nlines"), app.BUG, "unexpected ValueError: two; this is a bug"),
         (PermissionError(13, "Permission denied", "x"), app.OS_ERROR, "x: Permission denied"),
         (OSError(28, "No space left on device"), app.OS_ERROR, "No space left on device"),
-        (FileNotFoundError(2, "No such file", "x"), app.USAGE, "x: No such file"),
+        (FileNotFoundError(2, "No such file", "x"), app.USAGE, "file not found: 'x'"),
         (MemoryError(), app.OS_ERROR, "out of memory"),
         (InputError("it is bad"), app.USAGE, "it is bad"),
     ],

@@ -160,7 +160,7 @@ def test_ids_are_read_as_people_write_them():
     [
         (["encode", "nowhere.txt"], b"", "file not found: 'nowhere.txt'"),
         (["decode", "."], b"", ".: Is a directory"),
-        (["decode", "nowhere.ids"], b"", "nowhere.ids: No such file or directory"),
+        (["decode", "nowhere.ids"], b"", "file not found: 'nowhere.ids'; pass a file of ids"),
         (["encode", "--lines", "--separator", "x"], b"", "pass one of them"),
         (
             ["encode", "--input-format", "jsonl"],
@@ -180,6 +180,7 @@ def test_ids_are_read_as_people_write_them():
         (["decode"], b"1 -2", "'-2' is not an id"),
         (["decode"], b"1_000", "'1_000' is not an id"),
         (["decode"], b"9" * 5000, "'" + "9" * 40 + "…' is not an id"),
+        (["decode", "999999"], b"", "or the ids themselves with --ids"),
         (["decode"], b"300000", "id 300000 is not in this vocabulary"),
         (["decode"], b'{"ids": [1]}', "pass --json"),
         (["decode", "--lines"], b"1\n2\nx", "line 3: 'x' is not an id"),

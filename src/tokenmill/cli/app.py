@@ -109,6 +109,8 @@ def _describe_error(error: Exception, *, debug: bool) -> tuple[int, str]:
         return OS_ERROR if isinstance(error, DiskFullError) else USAGE, name_flags(str(error))
     if isinstance(error, OSError):
         message = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and error.filename is not None:
+            return USAGE, f"file not found: {str(error.filename)!r}"
         code = USAGE if isinstance(error, _WRONG_NAMES) else OS_ERROR
         return code, message if error.filename is None else f"{error.filename}: {message}"
     if isinstance(error, MemoryError):

@@ -37,7 +37,7 @@ from tokenmill.corpus import STDIN, DocumentOptions, Documents, Rejections, Sour
 from tokenmill.corpus.documents import Problem
 from tokenmill.corpus.options import ReadOptions
 from tokenmill.display import printable
-from tokenmill.errors import InputError, OptionError
+from tokenmill.errors import InputError, MissingInputError, OptionError
 from tokenmill.native import _native
 from tokenmill.options import number, resolve
 from tokenmill.tokenizer import Tokenizer
@@ -339,6 +339,11 @@ def _run_decode(arguments: argparse.Namespace) -> None:
         raise OptionError("pass a file or --ids, not both")
     names = [] if arguments.ids else arguments.files or [STDIN]
     check_stdin(names)
+    for name in names:
+        if name != STDIN and not Path(name).exists():
+            raise MissingInputError(
+                f"file not found: {name!r}; pass a file of ids, or the ids themselves with --ids"
+            )
     tokenizer = Tokenizer.load(arguments.tokenizer)
     _check_binary(arguments.binary, tokenizer)
     given = [[" ".join(arguments.ids).encode()]] if arguments.ids else map(_blocks_of, names)
