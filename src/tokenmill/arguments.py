@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
@@ -74,11 +75,13 @@ def repair(text: Any, error: Exception, name: str = "a text") -> Any:
 
 def utf8(text: Any, name: str = "a text") -> bytes:
     """Return the UTF-8 of a text as the core reads it; a bytes-like object stays as it is."""
-    try:
-        return text.encode() if isinstance(text, str) else bytes(memoryview(text).cast("B"))
-    except (TypeError, UnicodeEncodeError) as error:
-        repaired = repair(text, error, name)
-        return repaired.encode() if isinstance(repaired, str) else bytes(repaired)
+    if type(text) is bytes:
+        return text
+    if isinstance(text, str):
+        with contextlib.suppress(UnicodeEncodeError):
+            return text.encode()
+    repaired = repair(text, TypeError(), name)
+    return repaired.encode() if isinstance(repaired, str) else bytes(repaired)
 
 
 def repaired_starts(text: Any) -> list[int]:

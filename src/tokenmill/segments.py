@@ -6,7 +6,7 @@ ones and finds added tokens in these only. So a boundary between two texts chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer import SpecialsChoice, Text, Tokenizer
 
 Segment: TypeAlias = "tuple[Text, bool] | Iterable[int]"
+# Iterables that cannot be lists of ids or segments: texts, and those without an order.
+_NOT_LISTS = (str, bytes, bytearray, memoryview, Mapping, Set)
 
 
 class Drift(NamedTuple):
@@ -40,10 +42,12 @@ def encode_segments(
     tokenizer: Tokenizer, segments: Iterable[Segment], join: bool
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the ids of segments, and the index of the segment that each came from."""
-    if isinstance(segments, str | bytes) or not isinstance(segments, Iterable):
+    if isinstance(segments, _NOT_LISTS) or not isinstance(segments, Iterable):
         raise TypeError(
             f"segments must be a list of (text, trusted) and of ids, not {shown(segments)}"
         )
+    if not isinstance(join, bool | np.bool_):
+        raise TypeError(f"join must be True or False, not {shown(join)}")
     stretch: list[_TextSegment] = []
     pieces: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
     for index, segment in enumerate(segments):
@@ -63,7 +67,8 @@ def encode_segments(
 
 def _text_segment(segment: Any, index: int) -> _TextSegment | None:
     """Return the segment if it is a text; None if it must be ids."""
-    if isinstance(segment, tuple) and len(segment) == 2 and not hasattr(segment[0], "__index__"):
+    is_pair = isinstance(segment, tuple) and len(segment) == 2
+    if is_pair and not all(type(each) is int or isinstance(each, np.integer) for each in segment):
         text, is_trusted = segment
         if not isinstance(is_trusted, bool | np.bool_):
             raise TypeError(
@@ -72,7 +77,7 @@ def _text_segment(segment: Any, index: int) -> _TextSegment | None:
             )
         return _TextSegment(index, arguments.utf8(text, f"segments[{index}]"), bool(is_trusted))
     has_text = isinstance(segment, tuple | list) and len(segment) and isinstance(segment[0], str)
-    if has_text or isinstance(segment, str | bytes) or not isinstance(segment, Iterable):
+    if has_text or isinstance(segment, _NOT_LISTS) or not isinstance(segment, Iterable):
         raise TypeError(
             f"segments[{index}] must be (text, trusted) or a list of ids, not {shown(segment)}; "
             "for text of a user use (text, False)"

@@ -217,9 +217,20 @@ def test_segments_that_cannot_be_read_are_errors(cl100k):
         ([("a",)], r"segments\[0\] must be \(text, trusted\)"),
         ([[1.5]], r"segments\[0\]: ids\[0\] must be an int"),
         ([5], r"segments\[0\] must be"),
+        ([(5, True)], r"segments\[0\] must be a str or bytes-like, not int 5"),
+        ([(np.array([1, 2]), False)], r"segments\[0\] must be .* with items of 8 bytes"),
+        ([bytearray(b"text")], r"segments\[0\] must be \(text, trusted\)"),
+        ([{"text": True}], r"segments\[0\] must be \(text, trusted\)"),
+        ({("a", True)}, "segments must be a list"),
+        ({"text": True}, "segments must be a list"),
+        (memoryview(b"text"), "segments must be a list"),
     ]:
         with pytest.raises(TypeError, match=message):
             cl100k.encode_segments(segments)
+    for join in ("no", 1, None):
+        with pytest.raises(TypeError, match=f"join must be True or False, not {join!r}"):
+            cl100k.encode_segments([("a", True)], join=join)
+    assert cl100k.encode_segments([(1, 2)])[0].tolist() == [1, 2]
     with pytest.raises(UnknownTokenError, match=r"segments\[1\]: id 5000000 is not in this"):
         cl100k.encode_segments([("a", True), [5_000_000]])
 

@@ -7,6 +7,7 @@ import time
 
 import families
 import hard_inputs
+import numpy as np
 import pytest
 from conftest import LETTERS_ONLY, SEED, examples
 from test_session_families import FRAGMENTS, PIECES, loaded, real_texts
@@ -104,6 +105,8 @@ def test_arguments_are_checked(cl100k):
         cl100k.stream_encoder(allowed_special={"<x>"})
     with pytest.raises(TypeError, match="a text must be a str or bytes-like"):
         cl100k.stream_encoder().push(5)
+    with pytest.raises(TypeError, match="with items of 8 bytes; to turn ids into text use decode"):
+        cl100k.stream_encoder().push(np.array([5]))
 
 
 @pytest.mark.parametrize("text", ["a" * 30_000, "the mill grinds. " * 2_000, " " * 30_000])
