@@ -10,7 +10,9 @@ it.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -199,6 +201,7 @@ class PrefixStore:
         self._core.session(self._allowed, _SPACING)
         self._lock = threading.Lock()
         self.clear()
+        _stores.add(self)
 
     def encode(self, text: Text) -> tuple[NDArray[np.uint32], int]:
         """Return the ids of a text, and the number of leading ids shared with a stored text.
@@ -254,6 +257,15 @@ class PrefixStore:
             f"<PrefixStore of {self._tokenizer.name!r}: {len(self):,} texts, "
             f"{self._memory:,} of {self._limit:,} bytes>"
         )
+
+    def _after_fork(self) -> None:
+        """Replace the lock in a forked child if a thread had it, which does not exist here.
+
+        That thread has changed only a part of the store.
+        """
+        if self._lock.locked():
+            self._lock = threading.Lock()
+            self.clear()
 
     # Called with the lock
 
@@ -333,3 +345,15 @@ class PrefixStore:
 
 def _new_store(tokenizer: Tokenizer, memory: int, allowed_special: SpecialsChoice) -> PrefixStore:
     return PrefixStore(tokenizer, memory=memory, allowed_special=allowed_special)
+
+
+_stores: weakref.WeakSet[PrefixStore] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

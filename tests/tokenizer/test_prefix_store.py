@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
 import random
+import signal
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -143,6 +147,34 @@ def test_threads_share_a_store(cl100k):
     check_store(store)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_forked_child_can_use_the_store(cl100k, is_locked):
+    """Also if another thread of the parent is changing the store at that moment."""
+    store, text = PrefixStore(cl100k), "the mill grinds wheat. " * 50
+    ids, _ = store.encode(text)
+    if is_locked:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(store._lock.acquire).result()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            found, kept = store.encode(text + "rye")
+            is_right = found.tolist() == cl100k.encode(text + "rye")
+            os._exit(0 if is_right and kept == (0 if is_locked else len(ids) - 1) else 1)
+        os._exit(2)
+    deadline = time.monotonic() + 60
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
+    if is_locked:
+        store._lock.release()
+    assert store.encode(text)[1] == len(ids)
+
+
 def test_a_text_that_cannot_be_encoded_changes_nothing(tmp_path):
     path = tmp_path / "small.tiktoken"
     path.write_bytes(b"YQ== 0\nYg== 1\n")  # the tokens a and b
@@ -166,6 +198,8 @@ def test_arguments_are_checked(cl100k):
         PrefixStore(cl100k, allowed_special={"<x>"})
     with pytest.raises(TypeError, match="a text must be a str or bytes-like"):
         PrefixStore(cl100k).encode(5)
+    with pytest.raises(TypeError, match="with items of 8 bytes; to turn ids into text use decode"):
+        PrefixStore(cl100k).encode(np.array([5]))
     store = PrefixStore(cl100k)
     assert store.encode("a\ud800")[0].tolist() == cl100k.encode("a\ufffd")
     assert repr(store).startswith("<PrefixStore of 'cl100k_base': 1 texts, ")
