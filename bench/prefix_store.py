@@ -1,20 +1,26 @@
 """Conversations in a prefix store → milliseconds of one turn, and memory per conversation.
 
-    prefix_store.py [VOCABULARY]        default: o200k_base
+    prefix_store.py [TEXT] [--vocabulary o200k_base]
 
-The first part is one conversation of an agent, which begins with about 200,000 tokens. Each of its
-200 turns rewrites the end of the last prompt, 8 characters in the median, and adds 1,000 of them.
-All ids are compared with those of the whole text. The second part stores 10,000 other conversations
-and asks for each again with a longer text.
+TEXT is a text file or .jsonl, also with .xz. Without it, the texts are words of bench/README.md in
+random order. The first part is one conversation of an agent, which begins with about 200,000
+tokens. Each of its 200 turns rewrites the end of the last prompt, 8 characters in the median, and
+adds 1,000 of them. All ids are compared with those of the whole text. The second part stores 10,000
+other conversations and asks for each again with a longer text.
 """
 
+import argparse
 import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+# isort: split
+import serving
 
 from tokenmill import PrefixStore, Tokenizer
 
@@ -26,14 +32,32 @@ MEMORY = 1_000_000_000
 ENDS = ("<think>\n",) * 6 + ("<think>\n" + "a thought about rye. " * 20,) * 2 + ("\n",) * 2
 
 
-def prose(rng: random.Random, words: list[str], size: int) -> str:
-    return " ".join(rng.choices(words, k=size // 6))[:size]
+Prose = Callable[[int], str]  # a number of characters → the next text of that length
 
 
-def agent(tokenizer: Tokenizer, words: list[str]) -> None:
+def words_of(path: Path, rng: random.Random) -> Prose:
+    words = sorted(set(path.read_text(encoding="utf-8").split()))
+    return lambda size: " ".join(rng.choices(words, k=size // 6))[:size]
+
+
+def text_of(path: Path) -> Prose:
+    """Return parts of a text, one after the other; it begins again at its end."""
+    text, place = serving.text_of(path), 0
+
+    def read(size: int) -> str:
+        nonlocal place
+        if len(text) < place + size:
+            place = 0
+        place += size
+        return text[place - size : place]
+
+    return read
+
+
+def agent(tokenizer: Tokenizer, prose: Prose) -> None:
     rng, store = random.Random(1), PrefixStore(tokenizer)
-    text = prose(rng, words, 3 * TOKENS)
-    text += prose(rng, words, 3 * max(0, TOKENS - tokenizer.count(text)))
+    text = prose(3 * TOKENS)
+    text += prose(3 * max(0, TOKENS - tokenizer.count(text)))
     times, shares = [], []
     for turn in range(TURNS):
         prompt = text + rng.choice(ENDS)
@@ -43,27 +67,29 @@ def agent(tokenizer: Tokenizer, words: list[str]) -> None:
         if not np.array_equal(ids, tokenizer.encode_array(prompt)):
             sys.exit(f"wrong ids in turn {turn}")
         shares.append(kept / len(ids))
-        text += prose(rng, words, 1000)
+        text += prose(1000)
     whole = []
     for _ in range(5):
         start = time.perf_counter()
         tokenizer.encode_array(prompt, threads=1)
         whole.append((time.perf_counter() - start) * 1e3)
+    later = times[1:]
     print(
         f"agent: {TURNS} turns, the last of {len(ids):,} tokens\n"
-        f"  first turn {times[0]:.1f} ms, then median {statistics.median(times[1:]):.2f} ms, "
-        f"slowest {max(times[1:]):.2f} ms; whole text on one thread {min(whole):.1f} ms\n"
+        f"  first turn {times[0]:.1f} ms, then median {statistics.median(later):.2f} ms, "
+        f"95th percentile {statistics.quantiles(later, n=20)[-1]:.2f} ms, "
+        f"slowest {max(later):.2f} ms; whole text on one thread {min(whole):.1f} ms\n"
         f"  ids kept: median {statistics.median(shares[1:]):.1%}; "
         f"memory {store.memory / 1e6:.1f} MB"
     )
 
 
-def many(tokenizer: Tokenizer, words: list[str]) -> None:
-    rng, store = random.Random(2), PrefixStore(tokenizer, memory=MEMORY)
-    system = prose(rng, words, 8_000)
+def many(tokenizer: Tokenizer, prose: Prose) -> None:
+    store = PrefixStore(tokenizer, memory=MEMORY)
+    system = prose(8_000)
     texts = []
     for number in range(CONVERSATIONS):
-        texts.append(f"{system} {number} {prose(rng, words, CONVERSATION_CHARACTERS - 8_000)}")
+        texts.append(f"{system} {number} {prose(CONVERSATION_CHARACTERS - 8_000)}")
         store.encode(texts[-1] + "<think>\n")
     times, found = [], 0
     for text in texts:
@@ -78,12 +104,19 @@ def many(tokenizer: Tokenizer, words: list[str]) -> None:
     )
 
 
-def main(vocabulary: str = "o200k_base") -> None:
-    tokenizer = Tokenizer.load(vocabulary)
-    words = sorted(set((Path(__file__).parent / "README.md").read_text(encoding="utf-8").split()))
-    agent(tokenizer, words)
-    many(tokenizer, words)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("text", nargs="?", type=Path)
+    parser.add_argument("--vocabulary", default="o200k_base")
+    given = parser.parse_args()
+    tokenizer = Tokenizer.load(given.vocabulary)
+    if given.text is None:
+        prose = words_of(Path(__file__).parent / "README.md", random.Random(1))
+    else:
+        prose = text_of(given.text)
+    agent(tokenizer, prose)
+    many(tokenizer, prose)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -162,12 +162,18 @@ def read(path: Path) -> bytes:
     return lzma.decompress(data) if path.suffix == ".xz" else data
 
 
+def text_of(path: Path) -> str:
+    """Return the text of a file, or the documents of JSON lines."""
+    whole = read(path).decode()
+    if ".jsonl" not in path.name:
+        return whole
+    return "\n\n".join(json.loads(line)["text"] for line in whole.split("\n") if line)
+
+
 def make_folder(folder: Path, tokenizer: Path, text: Path) -> None:
     (folder / "tokenizer.json").write_bytes(read(tokenizer))
     (folder / "tokenizer_config.json").write_text(json.dumps(CONFIG))
-    whole = read(text).decode()
-    if ".jsonl" in text.name:
-        whole = "\n\n".join(json.loads(line)["text"] for line in whole.splitlines())
+    whole = text_of(text)
     if len(whole) < 2 * CHARACTERS:
         raise SystemExit(f"{text} has {len(whole):,} characters, {2 * CHARACTERS:,} are needed")
     texts = [whole[:CHARACTERS], whole[CHARACTERS : 2 * CHARACTERS]]
