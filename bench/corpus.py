@@ -14,6 +14,7 @@ with documents in memory before it is measured, without loading, reading or writ
 from __future__ import annotations
 
 import argparse
+import compileall
 import hashlib
 import json
 import os
@@ -28,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import tokenmill
 
 # isort: split
 import machine
@@ -60,6 +63,7 @@ def main() -> None:
         return
     names = args.systems.split(";") if args.systems else list(SYSTEMS)
     inputs = prepare(args.text)
+    compileall.compile_dir(Path(tokenmill.__file__).parent, quiet=1)  # as pip does
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory(dir=args.folder) as temporary:
         digests = Path(temporary) / "digests.npy"

@@ -45,7 +45,7 @@ LINES_MAX = {
     "inspection": 1580,
     "patterns": 2130,
     "shards": 1910,
-    "tokenizing": 4090,
+    "tokenizing": 4110,
     "training": 2230,
     "vocabularies": 150,
     ".": 3760,

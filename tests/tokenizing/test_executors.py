@@ -1,4 +1,5 @@
-"""Workers that send no messages: after a stop of the whole run, and in a hanging process."""
+"""Workers that send no messages: after a stop of the whole run, and in a hanging process. The
+memory of a worker."""
 
 import json
 import threading
@@ -6,8 +7,11 @@ import time
 
 import pytest
 
+from tokenmill.native import cache_limit
 from tokenmill.tokenizing import executors
 from tokenmill.tokenizing.executors import Order, ProcessExecutor, Settings, run_orders
+from tokenmill.tokenizing.options import MEMORY_MIN
+from tokenmill.tokenizing.task import block_bytes_of, cache_bytes_of
 
 
 class Worker:
@@ -71,3 +75,12 @@ def test_a_worker_that_hangs_is_replaced_and_its_task_given_up_in_the_end(messag
     *restarts, given_up = messages_of(60, 60)
     assert restarts == [restart, restart]
     assert "the worker process died (signal 9), 2 times" in given_up["given_up"]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16, 64])
+def test_the_cache_and_the_blocks_of_a_worker_fit_into_the_memory_limit(threads):
+    assert cache_bytes_of(MEMORY_MIN) == cache_limit()  # MEMORY_MIN includes the usual cache
+    for memory in (512 << 20, 2 << 30, 16 << 30):
+        cache = cache_bytes_of(memory) - cache_limit()
+        blocks = 16 * threads * block_bytes_of(memory, threads)
+        assert MEMORY_MIN + cache + blocks <= memory

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 import tokenmill
 from tokenmill import object_store, ray_cluster
 from tokenmill.errors import TokenizeError, TokenmillError
+from tokenmill.native import cache_limit
 from tokenmill.progress import memory_bytes
 from tokenmill.ray_cluster import RAY
 from tokenmill.tokenizer import Tokenizer
@@ -38,7 +39,7 @@ from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.options import MEMORY_MIN
 from tokenmill.tokenizing.output import Output, open_output
 from tokenmill.tokenizing.shuffle import run_shuffle
-from tokenmill.tokenizing.task import Job, block_bytes_of, run_task
+from tokenmill.tokenizing.task import Job, block_bytes_of, cache_bytes_of, run_task
 
 _FAILURES_MAX = 2
 _WAIT_SECONDS = 0.2
@@ -325,15 +326,21 @@ def _listen(pipe: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
     lines.put(None)
 
 
+def prepare_process(memory: int) -> None:
+    """Set the allocator and the cache of a process that does nothing but tasks."""
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in _MALLOPT.items():
+            mallopt(name, value)
+    cache_limit(cache_bytes_of(memory))
+
+
 def serve(settings: Settings, orders: int, messages: int) -> NoReturn:
     """Run a worker process: orders and messages are lines of these file descriptors."""
     # The driver handles an interrupt and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with suppress(OSError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for name, value in _MALLOPT.items():
-            mallopt(name, value)
+    prepare_process(settings.memory)
     out = os.fdopen(messages, "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print to stderr
 
@@ -525,6 +532,7 @@ def do_remotely(common: dict[str, Any], order: Order) -> Iterator[Message]:
             ray_cluster.enter(settings.cwd)
         if run not in _workers:
             _workers.clear()
+            cache_limit(cache_bytes_of(settings.memory))
             _workers[run] = ThreadExecutor(settings)
         executor = _workers[run]
         executor.wait_seconds = common["report_seconds"]
