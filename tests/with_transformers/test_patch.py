@@ -395,6 +395,55 @@ def test_streams_are_those_of_the_real_library(name):
     assert [pieces(text, skip) for text in TEXTS for skip in (False, True)] == want
 
 
+def steps(real, ids: list[int], prompt: list[int], skip: bool) -> list[str | None]:
+    """The texts of a stream; the last one is an error."""
+    stream = tokenizers.decoders.DecodeStream(prompt, skip_special_tokens=skip)
+    found: list[str | None] = []
+    try:
+        found.extend(stream.step(real, id_) for id_ in ids)
+    except Exception as error:
+        found.append(str(error))
+    return found
+
+
+@each_exact
+def test_streams_of_any_ids_are_those_of_the_real_library(name):
+    """Also of long runs that give no text: bytes that are not UTF-8, and skipped tokens."""
+    tokenizer, rng = small.fast(name), random.Random(5)
+    real = tokenizer.backend_tokenizer
+    silent = [id_ for id_ in range(len(tokenizer)) if tokenizer.decode([id_]).endswith("\ufffd")]
+    silent += tokenizer.all_special_ids
+    cases = []
+    for index in range(120):
+        some = [*rng.sample(silent, 2), *(rng.randrange(len(tokenizer)) for _ in range(index % 4))]
+        ids = rng.choices(some, k=60) + tokenizer.encode("naïve 中🙂", add_special_tokens=False)
+        # A prompt with U+FFFD at the end is repeated by the real library alone.
+        prompt = tokenizer.encode("the mill") if index % 2 else []
+        cases.append((ids + rng.choices(some, k=5), prompt, index % 3 == 0))
+    want = [steps(real, *case) for case in cases]
+    patch()
+    assert [steps(real, *case) for case in cases] == want
+
+
+@pytest.mark.parametrize("name", ["byte_level", "llama2"])
+def test_a_stream_without_text_decodes_each_id_a_few_times(name, monkeypatch):
+    tokenizer = small.fast(name)
+    real = tokenizer.backend_tokenizer
+    high = next(id_ for id_ in range(len(tokenizer)) if tokenizer.decode([id_]) == "\ufffd")
+    patch()
+    counted, decode = 0, tokenizers.Tokenizer.decode
+
+    def count(real, ids, *args):
+        nonlocal counted
+        counted += len(ids)
+        return decode(real, ids, *args)
+
+    monkeypatch.setattr(tokenizers.Tokenizer, "decode", count)
+    for id_ in (high, tokenizer.all_special_ids[0]):
+        assert steps(real, [id_] * 2000, [], True) == [None] * 2000
+    assert counted < 20 * 4000
+
+
 def test_a_stream_begins_inside_a_character():
     tokenizer = small.fast("byte_level")
     ids = tokenizer.encode("naïve 中🙂 x", add_special_tokens=False)

@@ -20,7 +20,8 @@ from tokenmill.compat.tokenizers.components import (
     options_of,
     refused_call,
 )
-from tokenmill.decoding import flatten, run_chain, step_of
+from tokenmill.decoding import Decoder as Decoder_
+from tokenmill.decoding import TextStream, flatten, run_chain, step_of
 from tokenmill.errors import TokenizersError
 
 if TYPE_CHECKING:
@@ -74,12 +75,21 @@ CTC = Decoder.define(
 )
 
 
+# A stream with fewer ids that give no text decodes them all again.
+_WAITING_MIN = 16
+
+
 class DecodeStream:
     """Ids one by one → the text that they add, as soon as it cannot change.
 
     It stores the ids since the last text, the earlier ids that this text depends on, and the text
-    of those.
+    of those. If many ids give no text, such as bytes that are not UTF-8, a `TextStream` says
+    whether the next one does. So no id is decoded again.
     """
+
+    # The decoder that makes the texts, and its stream, if it has one, with all ids. None for few
+    # ids.
+    _ending: tuple[Decoder_, TextStream | None] | None = None
 
     def __init__(
         self, ids: Sequence_[int] | None = None, skip_special_tokens: bool | None = False
@@ -96,15 +106,20 @@ class DecodeStream:
             added = check_ids(id) if isinstance(id, Sequence_) else [check_id(id)]
         except (TypeError, OverflowError):
             raise TypeError(f"id must be an int or a list of int, got {id!r}") from None
+        if self._gives_no_text(tokenizer, added):
+            self._ids += added
+            return None
         if not self._prefix and self._ids:
             prefix = tokenizer.decode(self._ids, self._skip)
             if not prefix.endswith("\ufffd"):
                 self._prefix, self._prefix_length = prefix, len(self._ids)
-        self._ids = [*self._ids, *added]
+        self._ids += added
         text = tokenizer.decode(self._ids, self._skip)
         grown = len(text.encode()) > len(self._prefix.encode())
         if not grown or text.endswith("\ufffd"):
+            self._wait(tokenizer)
             return None
+        self._ending = None
         if not text.startswith(self._prefix):
             raise TokenizersError(  # servers match this text
                 "Invalid prefix encountered while decoding stream. "
@@ -118,9 +133,39 @@ class DecodeStream:
         self._prefix_length = length
         return new
 
+    def _wait(self, tokenizer: Tokenizer) -> None:
+        """Make a stream of the ids, which have given no text."""
+        if self._ending is not None or len(self._ids) < _WAITING_MIN:
+            return
+        decoder = self._decoder_of(tokenizer)
+        if decoder is not None:
+            self._ending = decoder, decoder.stream(self._skip)
+            self._is_silent(*self._ending, self._ids)
+
+    def _gives_no_text(self, tokenizer: Tokenizer, added: list[int]) -> bool:
+        """Return whether the text with more ids is the same, or still ends with U+FFFD."""
+        if self._ending is None:
+            return False
+        decoder, stream = self._ending
+        if decoder is not self._decoder_of(tokenizer):
+            self._ending = None
+            return False
+        return self._is_silent(decoder, stream, added)
+
+    def _is_silent(self, decoder: Decoder_, stream: TextStream | None, ids: list[int]) -> bool:
+        if stream is None:
+            return all(decoder.drops(id_, self._skip) for id_ in ids)
+        size = stream.size
+        for id_ in ids:
+            stream.push(id_)
+        return stream.is_open or stream.size == size
+
+    def _decoder_of(self, tokenizer: Tokenizer) -> Decoder_ | None:
+        return tokenizer._decoder_now() if hasattr(tokenizer, "_decoder_now") else None
+
     def __copy__(self) -> DecodeStream:
-        made = object.__new__(DecodeStream)
-        vars(made).update(vars(self))  # lists of ids are replaced, never changed in place
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _ids=self._ids[:], _ending=None)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DecodeStream:

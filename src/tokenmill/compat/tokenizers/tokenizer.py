@@ -325,6 +325,9 @@ class Tokenizer:
         checked, skip = check_items(sequences, check_ids), check(skip_special_tokens, bool)
         return [self._current()._decodes(ids, skip) for ids in checked]
 
+    def _decoder_now(self) -> Decoder:
+        return self._current()._chain
+
     async_decode_batch = _in_thread(decode_batch)
 
     # Training
@@ -354,7 +357,7 @@ class Tokenizer:
     def _current(self) -> Tokenizer:
         """Drop everything that was built before the last change."""
         if self._changes != Component.changes:
-            for name in ("_pipeline", "_decodes", "_normalize"):
+            for name in ("_pipeline", "_decodes", "_chain", "_normalize"):
                 vars(self).pop(name, None)
             self._changes = Component.changes
         return self
@@ -368,12 +371,16 @@ class Tokenizer:
         return functools.cache(self._normalizer.normalize_str)
 
     @once
-    def _decodes(self) -> Callable[[list[int], bool], str]:
+    def _chain(self) -> Decoder:
         special_tokens = {
             id_ for id_ in self._added.by_id if self._token(id_) in self._added.special_tokens
         }
-        chain = Decoder(json_of(self._decoder), self._token, special_tokens)
-        core = self._joining_core()
+        return Decoder(json_of(self._decoder), self._token, special_tokens)
+
+    @once
+    def _decodes(self) -> Callable[[list[int], bool], str]:
+        chain, core = self._chain, self._joining_core()
+        special_tokens = chain.special_tokens
 
         def decode(ids: list[int], skip_special_tokens: bool) -> str:
             if core is not None:

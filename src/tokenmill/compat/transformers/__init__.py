@@ -23,6 +23,7 @@ from tokenmill.compat.tokenizers import Encoding, decoders
 from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.compat.transformers.delegate import ATTRIBUTE, KEY, Delegate
 from tokenmill.compat.transformers.fast_calls import FastCalls
+from tokenmill.decoding import Decoder
 from tokenmill.errors import import_package
 
 _CALLS: dict[str, Callable[..., Any]] = {
@@ -237,6 +238,10 @@ class DecodeStream(decoders.DecodeStream):
                 self._prefix, self._prefix_length = prompt.rstrip("\ufffd"), len(self._ids)
         self._is_new = False
         return super().step(tokenizer, id)
+
+    def _decoder_of(self, tokenizer: Any) -> Decoder | None:
+        delegate = None if _patch is None else _patch.delegate(tokenizer)
+        return None if delegate is None or delegate.decode is None else delegate.decoder
 
 
 class _Watched:

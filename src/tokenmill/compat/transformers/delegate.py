@@ -24,6 +24,7 @@ from tokenmill.compat.tokenizers.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from tokenmill.compat.transformers import Patch
+    from tokenmill.decoding import Decoder
 
 ATTRIBUTE = "_tokenizer"  # of a fast tokenizer: the real tokenizer
 KEY = "_tokenmill"  # of a real tokenizer: its delegate
@@ -96,6 +97,7 @@ class Delegate:
         self.plain: dict[bool, Plain] = {}
         # Ids and whether special tokens are skipped → text. None if the real library decodes.
         self.decode: Callable[[list[int], bool], str] | None = None
+        self.decoder: Decoder | None = None  # that of `decode`
 
     def refresh(self, real: Any) -> Delegate:
         """Return this delegate for the state that `real` has now."""
@@ -177,6 +179,7 @@ class Delegate:
         try:
             self._mine.decoder = decoders.Decoder.read(json.loads(state.decoder))
             decode = self._mine._current()._decodes
+            self.decoder = self._mine._decoder_now()
         except Exception:  # unsupported
             return None
         ids = [self.pipeline.encode(text).ids for text in _general_texts()[::8]]
