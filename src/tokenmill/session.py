@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -19,6 +19,7 @@ from tokenmill.native import _native
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tokenmill.decoding import TextStream
     from tokenmill.tokenizer import SpecialsChoice, Text, Tokenizer
 
 Kind = TypeVar("Kind", str, bytes)
@@ -28,6 +29,11 @@ Kind = TypeVar("Kind", str, bytes)
 _SPACING, _STREAM_SPACING = 64, 16
 # An added token has at most this many bytes (formats/checks.py).
 _ADDED_BYTES_MAX = 4096
+_CHARACTER_BYTES_MAX = 4  # of UTF-8
+# A stream of a decoder that works on several tokens decodes at most about this many again.
+_WINDOW_MAX = 64
+# It reads at most this many ids of a prompt.
+_PROMPT_MAX = 1024
 
 
 class Session(Generic[Kind]):
@@ -276,8 +282,9 @@ class StreamDecoder:
     """Decodes ids one by one and returns whole characters only.
 
     `Tokenizer.stream_decoder` returns one. Bytes of an incomplete character are stored until it is
-    complete. A decoder chain works on several tokens at once. The text that an id adds is then the
-    difference between the texts with and without it.
+    complete. All texts together, with that of `finish`, equal those of `decode`. If byte tokens of
+    a tokenizer.json are invalid after whole characters, those characters stay, which `decode`
+    replaces too.
 
     Examples:
         >>> from tokenmill import Tokenizer
@@ -289,52 +296,85 @@ class StreamDecoder:
         ''
     """
 
-    __slots__ = ("_bytes", "_ids", "_text", "_tokenizer")
+    __slots__ = ("_bytes", "_errors", "_ids", "_limit", "_shown", "_stream", "_tokenizer")
 
-    def __init__(self, tokenizer: Tokenizer, errors: str) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, errors: str, ids: Iterable[int]) -> None:
+        self._tokenizer, self._errors = tokenizer, errors
+        self._reset()
+        listed = arguments.list_ids(ids)
+        arguments.decode(tokenizer._core, listed)  # raises the error for an unknown id
+        self._start([int(id_) for id_ in listed])
+
+    def _reset(self) -> None:
         self._bytes: codecs.IncrementalDecoder | None = None
-        if tokenizer._decodes_bytes:
-            self._bytes = codecs.getincrementaldecoder("utf-8")(errors)
-        # For a decoder chain: the last ids, which the next text depends on, and their text.
+        self._stream: TextStream | None = None
+        if self._tokenizer._decodes_bytes:
+            self._bytes = codecs.getincrementaldecoder("utf-8")(self._errors)
+        else:
+            self._stream = self._tokenizer._shared.decoder.stream(False)
+        # For another decoder: the last ids, which the next text depends on, and the number of
+        # characters of their text that were returned.
         self._ids: list[int] = []
-        self._text = ""
+        self._shown = 0
+        self._limit = _WINDOW_MAX
+
+    def _start(self, ids: list[int]) -> None:
+        """Continue after these ids, whose incomplete character at the end is stored."""
+        if self._bytes is not None:
+            replacing = codecs.getincrementaldecoder("utf-8")("replace")
+            replacing.decode(self._tokenizer.decode_bytes(ids[-_CHARACTER_BYTES_MAX:]))
+            self._bytes.decode(replacing.getstate()[0])
+        elif self._stream is not None:
+            self._stream.start(ids)
+        else:
+            for id_ in ids[-_PROMPT_MAX:]:
+                self.push(id_)
 
     def push(self, id: int) -> str:
         """Return the characters that this id completes; "" while one is incomplete.
 
         An id that the vocabulary lacks is an UnknownTokenError.
         """
+        data = self._tokenizer.decode_bytes([id])
         if self._bytes is not None:
-            return self._bytes.decode(self._tokenizer.decode_bytes([id]))
-        text = self._tokenizer.decode([*self._ids, id])
+            return self._bytes.decode(data)
+        if self._stream is not None:
+            return self._stream.push(operator.index(id))
+        decode = self._tokenizer.decode
         self._ids.append(id)
-        if text.endswith("\ufffd"):
-            return ""
-        added = text[len(self._text) :]
-        self._text = text
-        self._drop_ids()
+        text = decode(self._ids)
+        # The last three may be bytes of a character.
+        held = min(_CHARACTER_BYTES_MAX - 1, len(text) - len(text.rstrip("\ufffd")))
+        added = text[self._shown : len(text) - held]
+        self._shown = max(self._shown, len(text) - held)
+        # A decoder treats whitespace at the start of a text and the bytes of one character
+        # specially. It does not depend on any id before another text.
+        alone = decode(self._ids[-1:])
+        if not held and alone.strip() and not alone.endswith("\ufffd"):
+            self._ids, self._shown = self._ids[-1:], len(alone)
+        elif len(self._ids) > self._limit:
+            self._shorten(text)
         return added
 
-    def _drop_ids(self) -> None:
-        """Drop the ids before the last one that is more than whitespace.
-
-        A decoder treats whitespace at the start of a text and the bytes of one character
-        specially. It does not depend on any earlier id.
-        """
-        for index in reversed(range(1, len(self._ids))):
-            alone = self._tokenizer.decode(self._ids[index : index + 1])
-            if alone.strip() and not alone.endswith("\ufffd"):
-                self._ids = self._ids[index:]
-                self._text = self._tokenizer.decode(self._ids)
+    def _shorten(self, text: str) -> None:
+        """Drop half of the ids if the text of the others stays the same."""
+        middle = len(self._ids) // 2
+        for start in range(middle, middle + _CHARACTER_BYTES_MAX):
+            rest = self._tokenizer.decode(self._ids[start:])
+            if rest and text.endswith(rest):
+                self._ids = self._ids[start:]
+                self._shown -= len(text) - len(rest)
+                self._limit = _WINDOW_MAX
                 return
+        self._limit *= 2
 
     def finish(self) -> str:
         """Return the text of an incomplete character at the end. The decoder can be used again."""
         if self._bytes is not None:
             text = self._bytes.decode(b"", final=True)
-            self._bytes.reset()
-            return text
-        text = self._tokenizer.decode(self._ids)[len(self._text) :] if self._ids else ""
-        self._ids, self._text = [], ""
+        elif self._stream is not None:
+            text = self._stream.finish()
+        else:
+            text = self._tokenizer.decode(self._ids)[self._shown :] if self._ids else ""
+        self._reset()
         return text

@@ -560,13 +560,20 @@ class Tokenizer:
         """Return the text of each of many sequences of ids, as `decode` does."""
         return [self.decode(ids, errors, skip_special_tokens) for ids in batch]
 
-    def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
+    def stream_decoder(self, errors: str = "replace", *, ids: Iterable[int] = ()) -> StreamDecoder:
         """Return a decoder for ids that come one by one. It returns whole characters only.
 
-        `errors` is as in `decode`. Its methods `push(id)` and `finish()` return text.
+        `errors` is as in `decode`. `ids` come before, such as those of a prompt. If they end inside
+        a character, the next ids complete it. Its methods `push(id)` and `finish()` return text.
+
+        Examples:
+            >>> tokenizer = Tokenizer.load("cl100k_base")
+            >>> *prompt, last = tokenizer.encode("a 🌾")
+            >>> tokenizer.stream_decoder(ids=prompt).push(last)
+            '🌾'
         """
         self._check_error_handler(errors)
-        return StreamDecoder(self, errors)
+        return StreamDecoder(self, errors, ids)
 
     # The vocabulary
 
