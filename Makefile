@@ -155,7 +155,7 @@ clean: ## Delete the environments and everything that was built
 	rm -rf $(ENVIRONMENTS:%=.venv-%) .venv-docs .venv-bench build dist src/tokenmill/_native.*so* src/tokenmill/_native.*pyd*
 
 ##@ Measure
-.PHONY: bench bench-corpus ladder ladder-full ladder-encoding scaling
+.PHONY: bench bench-corpus comparison ladder ladder-full ladder-encoding scaling
 
 bench: .venv-bench/installed build ## Compare with the other libraries, and render the tables (an hour)
 	$(BENCH)/sweep.py $(BENCH_ARGS)
@@ -168,6 +168,9 @@ bench: .venv-bench/installed build ## Compare with the other libraries, and rend
 
 bench-corpus: .venv-bench/installed build ## Compare corpus runs: CPU time, memory and ids of each library
 	$(BENCH)/corpus.py $(CORPUS_ARGS)
+
+comparison: .venv-bench/installed build ## Try each feature of README's comparison in every library, and write the table (1 minute)
+	$(BENCH)/comparison.py --write
 
 ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
 	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from conftest import FUZZ
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
 
+import comparison  # noqa: E402
 import corpora  # noqa: E402
 import corpus as corpus_bench  # noqa: E402
 import corpus_systems  # noqa: E402
@@ -33,6 +35,7 @@ import training_corpora  # noqa: E402
 import training_goals  # noqa: E402
 from jobs import Cell  # noqa: E402
 
+import tokenmill  # noqa: E402
 from tokenmill import Tokenizer  # noqa: E402
 
 
@@ -210,6 +213,34 @@ def test_documents_show_the_measured_results(tmp_path, monkeypatch):
         assert copy.read_text("utf-8") == (ROOT / name).read_text("utf-8"), name
     for name in ("encode.md", "training.md"):
         assert (tmp_path / name).read_text() == (ROOT / "bench/results" / name).read_text(), name
+
+
+def test_comparison_in_the_readme_has_the_pinned_versions():
+    """`make comparison` compares its cells. Here a change of a pin alone fails."""
+    heads = re.search(r"^\| +\| (tokenmill .*) \|$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    pins = (ROOT / "bench/requirements.txt").read_text("utf-8").lower()
+    versions = [head.lower().split() for head in heads.group(1).split(" | ")]
+    assert [name for name, _ in versions] == [each.lower() for each in comparison.LIBRARIES]
+    assert versions[0][1] == tokenmill.__version__
+    assert [f"{name}=={version}" in pins for name, version in versions[1:]] == [True] * 4
+
+
+def test_trial_of_the_comparison_works_if_it_returns_a_result():
+    def fails() -> list[int]:
+        raise NotImplementedError
+
+    trials = {"a": lambda: [1], "b": fails, "c": list, "d": lambda: None, "e": lambda: "x"}
+    assert comparison.listed(trials) == "a, e"
+    assert comparison.listed({"b": fails}) == comparison.NONE
+
+
+def test_comparison_stops_at_a_name_that_may_be_the_feature(monkeypatch):
+    assert comparison.words_of("StreamSession.encode_batch") == {
+        *("stream", "session", "encode", "batch"),
+    }
+    monkeypatch.setattr(comparison, "LIBRARIES", {"tokenmill": "tokenmill"})
+    with pytest.raises(SystemExit, match=r"tokenmill has .*Session"):
+        comparison.by_names("ids of a growing text")
 
 
 def test_loss_is_divided_by_the_figure_of_the_peer():
