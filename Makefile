@@ -172,12 +172,18 @@ bench-corpus: .venv-bench/installed build ## Compare corpus runs: CPU time, memo
 comparison: .venv-bench/installed build ## Try each feature of README's comparison in every library, and write the table (1 minute)
 	$(BENCH)/comparison.py --write
 
-ladder: $(VENV)/tests build ## Measure the training ladder, and render docs/ladder.md (15 minutes)
-	$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS)
+ladder: $(VENV)/tests build ## Measure all ladders at short sizes, and print their tables (20 minutes)
+	@echo 'Expected time on two CPU cores: training 15 minutes, encoding 2 minutes, corpus 2 minutes'
+	$(call step,Measuring the training ladder,$(BIN)/python bench/ladder_pages.py $(LADDER_TRAINING_ARGS))
+	@$(MAKE) --no-print-directory ladder-encoding
+	$(call step,Measuring the corpus ladder,$(BIN)/python -m ladder corpus --max-mb 20 && $(BIN)/python -m ladder corpus --max-mb 2 --encoder tokenizers)
+	$(call step,Measuring batches,$(BIN)/python -m ladder batches && $(BIN)/python -m ladder batches --encoder tokenizers)
 
-ladder-full: $(VENV)/tests build ## Measure the training and corpus ladders at the sizes of their sources (hours on 2 cores, an hour on 16 with FULL_ARGS="--jobs 10")
+ladder-full: $(VENV)/tests build ## Measure all ladders at the sizes of their sources (5 hours; 1 hour on 16 cores with FULL_ARGS="--jobs 10")
+	@echo 'Expected time on two CPU cores: training 3 hours, corpus 2 hours, encoding 2 minutes. On 16 CPU cores with FULL_ARGS="--jobs 10": 1 hour'
 	$(call step,Measuring the training ladder,$(BIN)/python bench/ladder_full.py $(FULL_ARGS))
 	$(call step,Measuring the corpus ladder,$(BIN)/python bench/ladder_corpus.py $(FULL_ARGS))
+	@$(MAKE) --no-print-directory ladder-encoding
 
 ladder-encoding: $(VENV)/tests build ## Measure the encoding ladder, and render docs/ladder-encoding.md (2 minutes)
 	$(BIN)/python -m ladder encoding --runs 10 --warmup 3 --markdown docs/ladder-encoding.md --plot docs/ladder-encoding.svg $(LADDER_ARGS)

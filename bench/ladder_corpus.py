@@ -17,26 +17,34 @@ import argparse
 import itertools
 import json
 import random
-import statistics
 import sys
-import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import asdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import corpora
 import machine
-from ladder_full import altered
+from ladder_full import Row, altered, expected_seconds, say_expected
 from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
-from ladder.corpus import batches, encoders
+from ladder.corpus import batches
 from ladder.corpus.encoders import LIBRARIES
-from ladder.corpus.steps import STEPS, measure, steps_of
-from ladder.runner import Panel, draw, duration, megabytes, number
+from ladder.corpus.steps import STEPS, Measurement, measure, steps_of
+from ladder.runner import (
+    Panel,
+    draw,
+    duration,
+    long_duration,
+    measure_rounds,
+    median_of,
+    megabytes,
+    speed_up,
+    spread,
+)
 
 ROOT = machine.ROOT
 RESULTS = ROOT / "bench" / "results" / "ladder_corpus.json"
@@ -55,7 +63,7 @@ SOURCE_STEPS = {  # documents per second and time, as the source has them
 }
 NUM_DOCS = 1000
 
-Row = dict[str, Any]
+Found = dict[str, list[Row]]
 
 
 class Size(NamedTuple):
@@ -104,34 +112,39 @@ def main() -> None:
 
 def measure_all(options: argparse.Namespace) -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results |= {"machine": machine.describe(), "date": time.strftime("%Y-%m-%d")}
-    lock = threading.Lock()
-
-    def run(job: Job) -> None:
-        row = measure(job.step, files_of(job.size), job.library, TOKENIZER, EOS)
-        with lock:
-            results["runs"][job.key].append(asdict(row))
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-
-    wanted = [] if options.batches else jobs_of(options)
+    jobs = {job.key: job for job in jobs_of(options)}
+    # Jobs with one CPU core run at the same time. The longest come first, so several end together.
+    single: Found = {key: [] for key in reversed(jobs) if jobs[key].step in ONE_CORE}
+    others: Found = {key: [] for key in jobs if key not in single}
+    earlier = results.setdefault("runs", {})
+    seconds = [
+        expected_seconds((earlier.get(key, []), options.runs) for key in keys)
+        for keys in (single, others)
+    ]
+    say_expected(seconds[0] / options.jobs + seconds[1])
     for size in SIZES:
-        if any(job.size is size for job in wanted):
+        if any(job.size is size for job in jobs.values()):
             write_files(size)
-    for job in wanted:
-        results.setdefault("runs", {})[job.key] = []
-    rounds = [job for _ in range(options.runs) for job in wanted]
-    # The longest jobs come first, so that several end at about the same time.
-    single = sorted((job for job in rounds if job.step in ONE_CORE), key=lambda job: job.library)
+    if jobs:
+        results |= {"machine": machine.describe(), "date": time.strftime("%Y-%m-%d")}
     if single:
         results["jobs"] = options.jobs
-    with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(run, reversed(single)))
-    for job in rounds:
-        if job.step not in ONE_CORE:
-            run(job)
-    if not wanted or len(wanted) == len(all_jobs()):
-        results["batches"] = {"machine": machine.describe()} | batches_of_all()
+
+    def run(key: str) -> Row:
+        size, library, step = jobs[key]
+        return asdict(measure(step, files_of(size), library, TOKENIZER, EOS))
+
+    def save() -> None:
+        earlier.update({key: rows for key, rows in {**single, **others}.items() if rows})
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+    measure_rounds(single, run, options.runs, save, options.jobs)
+    measure_rounds(others, run, options.runs, save)
+    if options.batches or len(jobs) == len(all_jobs()):
+        figures = f"medians of {options.runs} interleaved runs after a warm-up"
+        results["batches"] = {"machine": machine.describe(), "figures": figures}
+        results["batches"] |= batches_of_all(options.runs)
+        save()
 
 
 def all_jobs() -> list[Job]:
@@ -143,6 +156,8 @@ def all_jobs() -> list[Job]:
 
 
 def jobs_of(options: argparse.Namespace) -> list[Job]:
+    if options.batches:
+        return []
     steps = options.steps.split(",") if options.steps else STEPS
     found = [
         job
@@ -156,14 +171,17 @@ def jobs_of(options: argparse.Namespace) -> list[Job]:
     return found
 
 
-def batches_of_all() -> dict[str, list[Row]]:
+def batches_of_all(runs: int) -> dict[str, list[Row]]:
     """Return the table of batches of each encoder."""
     corpora.prepare(CORPUS)
     texts = list(itertools.islice(corpora.stream(CORPUS), NUM_DOCS))
-    return {
-        library: [asdict(row) for row in batches.measure(texts, encoders.load(library, TOKENIZER))]
-        for library in LIBRARIES
-    }
+    found: dict[str, list[Row]] = {library: [] for library in LIBRARIES}
+    for library, rows in found.items():
+        for method in batches.measure(texts, library, TOKENIZER, runs):
+            run = method.run
+            times = {"seconds": run.seconds, "min": run.seconds_min, "max": run.seconds_max}
+            rows.append({"name": method.name, "tokens": method.tokens} | times)
+    return found
 
 
 def files_of(size: Size) -> list[Path]:
@@ -199,23 +217,14 @@ def _write_file(path: Path, index: int, size: int) -> None:
 # ── the page ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Figures(NamedTuple):
-    """The medians of the runs of one step, with the fastest and the slowest time."""
-
-    seconds: float
-    fastest: float
-    slowest: float
-    cpu_seconds: float
-    documents: int
-    tokens: int
-    bytes: int
-    peak_mb: float
-
-
 def render(results: dict[str, Any]) -> None:
-    rows = {key: figures(runs) for key, runs in results["runs"].items() if runs}
+    rows = {
+        key: median_of([Measurement(**run) for run in runs])
+        for key, runs in results["runs"].items()
+        if runs
+    }
     for key, peak_mb in results.get("peaks", {}).items():  # measured again, in other runs
-        rows[key] = rows[key]._replace(peak_mb=peak_mb)
+        rows[key] = replace(rows[key], peak_mb=peak_mb)
     check_bytes(results["runs"])
     blocks = {f"corpus-{library}": steps_table(rows, library) for library in LIBRARIES}
     blocks["corpus-claims"] = claims_table(rows)
@@ -226,15 +235,6 @@ def render(results: dict[str, Any]) -> None:
         print(block, end="\n\n")
         write_block(PAGE, name, block)
     PICTURE.write_text(plot(rows), encoding="utf-8")
-
-
-def figures(runs: list[Row]) -> Figures:
-    times = [run["seconds"] for run in runs]
-    middle = {
-        name: statistics.median(run[name] for run in runs)
-        for name in ("seconds", "cpu_seconds", "documents", "tokens", "bytes", "peak_mb")
-    }
-    return Figures(fastest=min(times), slowest=max(times), **middle)
 
 
 def check_bytes(runs: dict[str, list[Row]]) -> None:
@@ -250,7 +250,7 @@ def check_bytes(runs: dict[str, list[Row]]) -> None:
             raise SystemExit(f"the steps wrote different bytes for {size.name}")
 
 
-def steps_table(rows: dict[str, Figures], library: str) -> str:
+def steps_table(rows: dict[str, Measurement], library: str) -> str:
     """Return the figures of all steps with one encoder, for the smaller corpus."""
     lines = [
         [
@@ -272,23 +272,22 @@ def steps_table(rows: dict[str, Figures], library: str) -> str:
         lines.append([
             f"{index} {step}",
             with_spread(row),
-            duration(row.cpu_seconds),
+            spread(row.cpu_seconds, row.cpu_min, row.cpu_max),
             f"{row.bytes / row.seconds / 1e6:,.1f}",
             f"{row.documents / row.seconds:,.0f}",
             f"{row.tokens / row.seconds:,.0f}",
-            f"{number(base.seconds / row.seconds)} ×",
+            speed_up(base.seconds, row.seconds),
             f"{row.peak_mb:,.0f} MB",
             source,
         ])  # fmt: skip
     return table(lines)
 
 
-def with_spread(row: Figures) -> str:
-    spread = "" if row.fastest == row.slowest else f" ({row.fastest:.1f}–{row.slowest:.1f})"
-    return f"{row.seconds:.1f} s{spread}"
+def with_spread(row: Measurement) -> str:
+    return spread(row.seconds, row.seconds_min, row.seconds_max)
 
 
-def claims_table(rows: dict[str, Figures]) -> str:
+def claims_table(rows: dict[str, Measurement]) -> str:
     """Return the speed-ups of the source next to the measured ones."""
     lines = [["step", "the source: over streaming", *LIBRARIES[::-1]]]
     for step, least, most in (("ultra", 8, 16), ("extreme", 16, 32)):
@@ -298,10 +297,10 @@ def claims_table(rows: dict[str, Figures]) -> str:
                 rows[f"{SIZES[0].name}/{library}/{name}"] for name in ("streaming", step)
             )
             busy = after.cpu_seconds / after.seconds
-            low = min(before.fastest / after.slowest, busy)
-            word = verdict(least, low, before.slowest / after.fastest)
-            gain = number(before.seconds / after.seconds)
-            line.append(f"{word}: {gain} ×, busy cores: {busy:.0f}")
+            low = min(before.seconds_min / after.seconds_max, busy)
+            word = verdict(least, low, before.seconds_max / after.seconds_min)
+            gain = speed_up(before.seconds, after.seconds)
+            line.append(f"{word}: {gain}, busy cores: {busy:.0f}")
         lines.append(line)
     return table(lines, rule="---")
 
@@ -311,7 +310,7 @@ def verdict(least: float, low: float, high: float) -> str:
     return "holds" if low >= least else "does not hold" if high < least else "not clear"
 
 
-def long_table(rows: dict[str, Figures]) -> str:
+def long_table(rows: dict[str, Measurement]) -> str:
     """Return the time of the source's corpus, from the largest corpus that a step has read."""
     lines = [["step", "encoder", "measured", "time", "MB/s", "52 GB", "the source"]]
     for library, step in itertools.product(LIBRARIES[::-1], STEPS):
@@ -326,39 +325,34 @@ def long_table(rows: dict[str, Figures]) -> str:
             f"{row.bytes / 1e9:.2f} GB",
             with_spread(row),
             f"{speed / 1e6:,.1f}",
-            long_time(SOURCE_GB * 1e9 / speed),
+            long_duration(SOURCE_GB * 1e9 / speed),
             SOURCE_STEPS.get(step, ("–", "–"))[1],
         ])  # fmt: skip
     return table(lines)
 
 
-def long_time(seconds: float) -> str:
-    if seconds >= 3600:
-        return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
-
-
 def batches_table(measured: dict[str, Any]) -> str:
     source = {"batch_100": "45.2 ×", "batch_64": "43.3 ×", "batch_32": "37.5 ×", "single": "1.0 ×"}
-    names = [row["name"] for row in measured["tokenmill"]]
-    of = {library: {row["name"]: row for row in measured[library]} for library in LIBRARIES}
-    order = sorted(names, key=lambda name: (name != "single", len(name), name))
     heads = [f"{library}: {head}" for library in LIBRARIES[::-1] for head in ("tokens/s", "gain")]
     lines = [["method", *heads, "the source"]]
-    for name in order:
+    for name in batches.METHODS:
         line = [name]
         for library in LIBRARIES[::-1]:
-            row, single = of[library].get(name), of[library]["single"]
-            gain = single["seconds"] / row["seconds"] if row else 0.0
+            rows = {row["name"]: row for row in measured[library]}
+            row, single = rows.get(name), rows["single"]["seconds"]
+            seconds = row["seconds"] if row else 0.0
             line += (
-                [f"{row['tokens'] / row['seconds']:,.0f}", f"{number(gain)} ×"] if row else ["", ""]
+                [f"{row['tokens'] / seconds:,.0f}", speed_up(single, seconds)] if row else ["", ""]
             )
         lines.append([*line, source.get(name, "–")])
     where = measured["machine"]
-    return f"{table(lines)}\n\n{where['cpu']}, {where['cores']} CPU cores. `--batches`."
+    return (
+        f"{table(lines)}\n\n{where['cpu']}, {where['cores']} CPU cores, {measured['figures']}. "
+        "`python bench/ladder_corpus.py --batches`."
+    )
 
 
-def plot(rows: dict[str, Figures]) -> str:
+def plot(rows: dict[str, Measurement]) -> str:
     shown = [(library, step) for library in LIBRARIES[::-1] for step in steps_of(library)]
     names = {
         row: f"{STEPS.index(step) + 1} {step}, {library}"

@@ -19,11 +19,11 @@ import argparse
 import itertools
 import json
 import random
-import subprocess
+import statistics
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import corpora
@@ -32,14 +32,18 @@ from markdown import table, write_block
 
 sys.path.insert(0, str(machine.ROOT))
 
-from ladder.runner import spread
-from ladder.training.steps import STEPS, Measurement, median_of
+from ladder.runner import long_duration, measure_rounds, median_of, spread
+from ladder.training import steps
+from ladder.training.steps import STEPS, Measurement, Task
+from tokenmill.patterns.schemes import pattern_of
 
 ROOT = machine.ROOT
 RESULTS = ROOT / "bench" / "results" / "ladder_full.json"
 PAGE = ROOT / "docs" / "ladder.md"
 TEXT = corpora.FOLDER / "ladder_full.txt"
 ALTERED = 0.02  # of the words of a repeated document
+
+Row = dict[str, Any]
 
 
 class Size(NamedTuple):
@@ -101,47 +105,52 @@ def main() -> None:
 
 
 def measure_all(options: argparse.Namespace) -> None:
-    sizes = [size for size in SIZES if options.only in (None, str(size))]
+    sizes = {str(size): size for size in SIZES if options.only in (None, str(size))}
     if not sizes:
         raise SystemExit(f"no size {options.only!r}; the sizes are {', '.join(map(str, SIZES))}")
     wanted = {int(step) for step in options.steps.split(",")} if options.steps else None
-    write_text(max(size.megabytes for size in sizes))
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results: Row = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    jobs = [(name, step) for name in sizes for step in sizes[name].steps]
+    jobs = [job for job in jobs if wanted is None or job[1] in wanted]
+    earlier = {job: results.get("sizes", {}).get(job[0], {}).get(str(job[1]), []) for job in jobs}
+    found = {job: list(earlier[job]) if options.fill else [] for job in jobs}
+    missing = [(earlier[job], options.runs - len(rows)) for job, rows in found.items()]
+    say_expected(expected_seconds(missing) / options.jobs)
+    write_text(max(size.megabytes for size in sizes.values()))
+    tasks = {name: task_of(size) for name, size in sizes.items()}
+    learned = {name: steps.learn(task) for name, task in tasks.items()}
     results |= {"machine": machine.describe(), "jobs": options.jobs}
-    lock = threading.Lock()
 
-    def run(job: tuple[Size, int]) -> None:
-        size, step = job
-        row, text_bytes = measure(size, step)
-        with lock:
-            results["sizes"][str(size)][str(step)].append(row)
-            results.setdefault("text_bytes", {})[str(size)] = text_bytes
-            dates = results.setdefault("dates", {}).setdefault(str(size), [])
-            dates += {time.strftime("%Y-%m-%d")} - set(dates)
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    def run(job: tuple[str, int]) -> Row:
+        name, step = job
+        row = steps.measure(STEPS[step - 1], tasks[name], learned[name])
+        dates = results.setdefault("dates", {}).setdefault(name, [])
+        dates += {time.strftime("%Y-%m-%d")} - set(dates)
+        return asdict(row)
 
-    jobs = []
-    for turn, size in itertools.product(range(options.runs), sizes):
-        of = results.setdefault("sizes", {}).setdefault(str(size), {})
-        for step in size.steps:
-            if wanted is None or step in wanted:
-                if turn == 0 and not options.fill:
-                    of[str(step)] = []
-                if turn >= len(of.setdefault(str(step), [])):
-                    jobs.append((size, step))
-    with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(run, jobs))
+    def save() -> None:
+        for (name, step), rows in found.items():
+            results.setdefault("sizes", {}).setdefault(name, {})[str(step)] = rows
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+    measure_rounds(found, run, options.runs, save, options.jobs)
 
 
-def measure(size: Size, step: int) -> tuple[dict[str, Any], int]:
-    """Measure a step once, in processes of its own."""
-    command = [sys.executable, "-m", "ladder", "training", str(TEXT), "--json", "--limit", "0"]
-    command += ["--max-mb", str(size.megabytes), "--vocab-size", str(size.vocab_size)]
-    done = subprocess.run(
-        [*command, "--steps", str(step)], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+def task_of(size: Size) -> Task:
+    return Task(TEXT, size.megabytes * 1_000_000, size.vocab_size, pattern_of("gpt2"))
+
+
+def expected_seconds(work: Iterable[tuple[list[Row], int]]) -> float:
+    """Return the time of some runs, from the rows of earlier ones."""
+    return sum(
+        max(0, runs) * statistics.median(row["seconds"] for row in rows)
+        for rows, runs in work
+        if rows
     )
-    found = json.loads(done.stdout)
-    return found["steps"][0], found["text_bytes"]
+
+
+def say_expected(seconds: float) -> None:
+    print(f"Expected time: {long_duration(seconds)}, by the last results", flush=True)
 
 
 def write_text(megabytes: int) -> None:

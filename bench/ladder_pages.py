@@ -93,7 +93,9 @@ def render(results: dict[str, Any]) -> None:
     rows = [Measurement(**row) for row in small["steps"]]
     skipped = [Skipped(**row) for row in small["skipped"]]
     PICTURE.write_text(plot(rows, skipped, _configuration(small)), encoding="utf-8")
-    write_block(PAGE, "ladder", steps_table(rows, large))
+    block = steps_table(rows, large)
+    print(block)
+    write_block(PAGE, "ladder", block)
     write_block(PAGE, "machine", machine_line(results))
     write_block(PAGE, "changes", changes())
 

@@ -1,8 +1,10 @@
 """A step of a ladder → its figures, a table and a plot. All ladders use this runner.
 
-A step runs in a fresh process with `python -m MODULE` and prints one JSON object. Its figures are
-medians of three runs after a warm-up, with the range of CPU time. A thread of the parent process
-samples the memory of that process and its children every 10 ms.
+A step runs in a fresh process with `python -m MODULE` and prints one JSON object. A thread of the
+parent process samples the memory of that process and its children every 10 ms. Figures are medians
+of three runs with their range, after a warm-up. A long step has a process per run, and the runs of
+all steps alternate (`measure_rounds`). A short one repeats its work in one process
+(`measure_runs`).
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +38,8 @@ WARMUP = 1
 _SAMPLE_SECONDS = 0.01
 _FILE_COLUMNS = 140
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 
 
 # ── fresh processes ──────────────────────────────────────────────────────────────────────────
@@ -95,26 +100,86 @@ def _tree_bytes(pid: int) -> int:
     return total
 
 
-# ── statistics ───────────────────────────────────────────────────────────────────────────────
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_rounds(
+    found: dict[Key, list[Row]],
+    measure: Callable[[Key], Row],
+    runs: int = RUNS,
+    save: Callable[[], object] = lambda: None,
+    jobs: int = 1,
+) -> None:
+    """Measure each key of `found` until it has `runs` rows, and call `save` after each.
+
+    The runs alternate, so a disturbance of the machine affects every key. `jobs` of them run at the
+    same time.
+    """
+    order = [key for turn in range(runs) for key in found if turn >= len(found[key])]
+    lock = threading.Lock()
+
+    def run(key: Key) -> None:
+        row = measure(key)
+        with lock:
+            found[key].append(row)
+            save()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run, order))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One run of a step in a fresh process, or the medians of several with the range of times."""
+
+    step: int
+    name: str
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float  # of the whole process
+    cpu_min: float = 0.0
+    cpu_max: float = 0.0
+    seconds_min: float = 0.0
+    seconds_max: float = 0.0
+
+
+AnyMeasurement = TypeVar("AnyMeasurement", bound=Measurement)
+
+
+def median_of(rows: Sequence[AnyMeasurement]) -> AnyMeasurement:
+    """Return the medians of all figures, and what the rows have in common."""
+    figures: dict[str, Any] = {}
+    for field in fields(rows[0]):
+        values = [getattr(row, field.name) for row in rows]
+        if isinstance(values[0], bool):
+            figures[field.name] = all(values)
+        elif isinstance(values[0], float):
+            figures[field.name] = statistics.median(values)
+    cpu, seconds = ([getattr(row, name) for row in rows] for name in ("cpu_seconds", "seconds"))
+    figures |= {"cpu_min": min(cpu), "cpu_max": max(cpu)}
+    figures |= {"seconds_min": min(seconds), "seconds_max": max(seconds)}
+    return replace(rows[0], **figures)
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Medians of the counted runs in seconds, without the warm-up runs, and the range of CPU time.
+    """Medians and ranges of the counted runs in seconds, without the warm-up runs.
 
-    CPU time is the figure of all ladders, because other programs disturb it least.
+    CPU time is the figure for work on one thread, because other programs disturb it least.
     """
 
     cpu: float
     cpu_min: float
     cpu_max: float
     seconds: float
+    seconds_min: float
+    seconds_max: float
     runs: int
     warmup: int = 0
 
     def __mul__(self, factor: float) -> Statistics:
         """Return the statistics of another amount of work, for example one of a thousand calls."""
-        times = ("cpu", "cpu_min", "cpu_max", "seconds")
+        times = ("cpu", "cpu_min", "cpu_max", "seconds", "seconds_min", "seconds_max")
         return replace(self, **{name: getattr(self, name) * factor for name in times})
 
     def as_json(self) -> dict[str, float | int]:
@@ -124,25 +189,42 @@ class Statistics:
         return spread(self.cpu, self.cpu_min, self.cpu_max)
 
 
-def statistics_of(seconds: Sequence[float], cpu: Sequence[float], warmup: int = 0) -> Statistics:
+class Times(NamedTuple):
+    """The times of one call in seconds."""
+
+    seconds: float
+    cpu: float
+
+
+def time_call(work: Callable[[], object]) -> Times:
+    """Collect garbage, then call `work`."""
+    gc.collect()
+    start, cpu_start = time.perf_counter(), time.process_time()
+    work()
+    return Times(time.perf_counter() - start, time.process_time() - cpu_start)
+
+
+def statistics_of(times: Sequence[Times], warmup: int = 0) -> Statistics:
     """Return the statistics of times without the first `warmup`."""
-    counted = cpu[warmup:]
+    counted = times[warmup:]
     if not counted:
-        raise ValueError(f"{len(seconds)} times with a warm-up of {warmup} leave none")
-    medians = statistics.median(counted), statistics.median(seconds[warmup:])
-    return Statistics(medians[0], min(counted), max(counted), medians[1], len(counted), warmup)
+        raise ValueError(f"{len(times)} times with a warm-up of {warmup} leave none")
+    seconds, cpu = zip(*counted, strict=True)
+    return Statistics(
+        cpu=statistics.median(cpu),
+        cpu_min=min(cpu),
+        cpu_max=max(cpu),
+        seconds=statistics.median(seconds),
+        seconds_min=min(seconds),
+        seconds_max=max(seconds),
+        runs=len(counted),
+        warmup=warmup,
+    )
 
 
 def measure_runs(work: Callable[[], object], runs: int = RUNS, warmup: int = WARMUP) -> Statistics:
-    """Call `work` repeatedly, and collect garbage between the calls."""
-    seconds, cpu = [], []
-    for _ in range(warmup + runs):
-        gc.collect()
-        start, cpu_start = time.perf_counter(), time.process_time()
-        work()
-        seconds.append(time.perf_counter() - start)
-        cpu.append(time.process_time() - cpu_start)
-    return statistics_of(seconds, cpu, warmup)
+    """Call `work` repeatedly."""
+    return statistics_of([time_call(work) for _ in range(warmup + runs)], warmup)
 
 
 # ── numbers and tables ───────────────────────────────────────────────────────────────────────
@@ -164,6 +246,13 @@ def duration(seconds: float) -> str:
     """Format a time with three digits and its unit."""
     size, unit = unit_of(seconds)
     return f"{number(seconds / size)} {unit}"
+
+
+def long_duration(seconds: float) -> str:
+    """Format a long time in its largest unit, such as "1.5 hours"."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
 
 
 def spread(median: float, least: float, most: float) -> str:

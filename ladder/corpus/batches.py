@@ -7,9 +7,10 @@ that the texts of a batch are encoded on all CPU cores. The same holds for the l
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -19,22 +20,29 @@ from ladder import runner, values
 from ladder.corpus import encoders
 from ladder.corpus.command import texts_of, write_corpus
 from ladder.corpus.encoders import LIBRARIES, Encoder
+from ladder.runner import WARMUP, Statistics, Times, measure_rounds, statistics_of, time_call
 from tokenmill.cli.output import add_json, say_json
 from tokenmill.errors import InputError, TokenizeError
 
-SIZES = (32, 64, 100)
-_ROUNDS = 3
+METHODS = (
+    "single", "batch_32", "batch_64", "batch_100", "batch_100, 1 thread", "batch_all", "arrays",
+)  # fmt: skip
 _CORPUS_BYTES = 1_000_000
+Encode = Callable[[list[str]], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to encode all documents, and its best time."""
+    """One way to encode all documents."""
 
     name: str
-    seconds: float
     documents: int
     tokens: int
+    run: Statistics
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.run.seconds
 
 
 def add_parser(ladders: Any) -> None:
@@ -62,12 +70,17 @@ def add_parser(ladders: Any) -> None:
         default=LIBRARIES[0],
         help="library that encodes (default: tokenmill)",
     )
+    parser.add_argument(
+        "--runs",
+        type=values.whole_number(1),
+        default=runner.RUNS,
+        help=f"number of runs; medians are shown (default: {runner.RUNS})",
+    )
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    encoder = encoders.load(options.encoder, options.tokenizer)
     with tempfile.TemporaryDirectory() as folder:
         inputs = options.inputs or write_corpus(Path(folder), _CORPUS_BYTES)
         texts = [text for path in inputs for text in texts_of(path)]
@@ -75,18 +88,18 @@ def run(options: argparse.Namespace) -> None:
         texts = list(islice(cycle(texts), options.num_docs))
     if not texts:
         raise InputError("the inputs contain no documents; pass other files")
-    methods = measure(texts[: options.num_docs], encoder)
+    methods = measure(texts[: options.num_docs], options.encoder, options.tokenizer, options.runs)
     if options.json:
         say_json({"methods": [asdict(method) for method in methods]})
         return
-    single = next(method.seconds for method in methods if method.name == "single")
+    single = methods[0].run.seconds
     rows = [
         [
             method.name,
-            f"{method.seconds:.4f} s",
-            f"{method.documents / method.seconds:,.0f}",
-            f"{method.tokens / method.seconds:,.0f}",
-            f"{single / method.seconds:.1f} ×",
+            runner.spread(method.run.seconds, method.run.seconds_min, method.run.seconds_max),
+            f"{method.documents / method.run.seconds:,.0f}",
+            f"{method.tokens_per_second:,.0f}",
+            runner.speed_up(single, method.run.seconds),
         ]
         for method in methods
     ]
@@ -94,17 +107,39 @@ def run(options: argparse.Namespace) -> None:
     runner.print_table(runner.wide_console(), heads, rows)
 
 
-def measure(texts: list[str], encoder: Encoder) -> list[Method]:
-    """Time all methods in interleaved rounds. All must return the same number of tokens."""
-    methods = dict(_methods(encoder))
-    best: dict[str, float] = {}
-    tokens: dict[str, int] = {}
-    for _ in range(_ROUNDS):
-        for name, encode in methods.items():
-            start = time.perf_counter()
-            tokens[name] = encode(texts)
-            seconds = time.perf_counter() - start
-            best[name] = min(best.get(name, seconds), seconds)
+def measure(
+    texts: list[str], library: str, tokenizer: str, runs: int = runner.RUNS
+) -> list[Method]:
+    """Measure all methods of a library in a fresh process, in rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "texts.json"
+        path.write_text(json.dumps(texts))
+        arguments = [library, tokenizer, str(runs), str(path)]
+        row, _ = runner.run_fresh("ladder.corpus.batches", arguments, "batches")
+    return [Method(**method | {"run": Statistics(**method["run"])}) for method in row["methods"]]
+
+
+def main(library: str, tokenizer: str, runs: str, path: str) -> None:
+    texts = json.loads(Path(path).read_text())
+    encoder = encoders.load(library, tokenizer)
+    methods = {name: method_of(name, encoder) for name in methods_of(library)}
+    tokens = count_tokens(methods, texts)
+    found: dict[str, list[Times]] = {name: [] for name in methods}
+
+    def time_method(name: str) -> Times:
+        return time_call(lambda: methods[name](texts))
+
+    measure_rounds(found, time_method, WARMUP + int(runs))
+    rows = [
+        asdict(Method(name, len(texts), tokens, statistics_of(times, WARMUP)))
+        for name, times in found.items()
+    ]
+    sys.stdout.write(json.dumps({"methods": rows}) + "\n")
+
+
+def count_tokens(methods: Mapping[str, Encode], texts: list[str]) -> int:
+    """Return the number of tokens, which all methods must return."""
+    tokens = {name: encode(texts) for name, encode in methods.items()}
     [first, *others] = tokens
     for name in others:
         if tokens[name] != tokens[first]:
@@ -112,24 +147,32 @@ def measure(texts: list[str], encoder: Encoder) -> list[Method]:
                 f"{name} returns {tokens[name]:,} tokens but {first} {tokens[first]:,}; their "
                 "times cannot be compared"
             )
-    found = [Method(name, best[name], len(texts), tokens[name]) for name in methods]
-    return sorted(found, key=lambda method: method.seconds)
+    return tokens[first]
 
 
-def _methods(encoder: Encoder) -> Iterator[tuple[str, Callable[[list[str]], int]]]:
-    yield "single", lambda texts: sum(len(encoder.encode(text)) for text in texts)
-    for size in SIZES:
-        yield f"batch_{size}", _in_batches(encoder, size, None)
-    yield "batch_100, 1 thread", _in_batches(encoder, 100, 1)
-    yield "batch_all", _in_batches(encoder, 1 << 60, None)
-    if type(encoder) is Encoder:
-        yield "arrays", lambda texts: len(encoder.tokenizer.encode_ragged(texts).ids)
+def methods_of(library: str) -> tuple[str, ...]:
+    return METHODS if library == "tokenmill" else METHODS[:-1]
 
 
-def _in_batches(encoder: Encoder, size: int, threads: int | None) -> Callable[[list[str]], int]:
+def method_of(name: str, encoder: Encoder) -> Encode:
+    """Return a function from texts to the number of their tokens."""
+    if name == "single":
+        return lambda texts: sum(len(encoder.encode(text)) for text in texts)
+    if name == "arrays":
+        return lambda texts: len(encoder.tokenizer.encode_ragged(texts).ids)
+    size, _, threads = name.removeprefix("batch_").partition(", ")
+    step = sys.maxsize if size == "all" else int(size)
+    return _in_batches(encoder, step, 1 if threads else None)
+
+
+def _in_batches(encoder: Encoder, size: int, threads: int | None) -> Encode:
     def run(texts: list[str]) -> int:
         starts = range(0, len(texts), size)
         batches = (encoder.encode_batch(texts[start : start + size], threads) for start in starts)
         return sum(sum(map(len, batch)) for batch in batches)
 
     return run
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

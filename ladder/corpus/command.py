@@ -51,6 +51,12 @@ def add_parser(ladders: Any) -> None:
         default=LIBRARIES[0],
         help="library that encodes in the first four steps (default: tokenmill)",
     )
+    corpus.add_argument(
+        "--runs",
+        type=values.whole_number(1),
+        default=runner.RUNS,
+        help=f"number of runs; medians are shown (default: {runner.RUNS})",
+    )
     corpus.add_argument("--eos", default="auto", help="id after each document (default: auto)")
     add_json(corpus, "print the table as JSON")
     corpus.set_defaults(run=run)
@@ -63,13 +69,18 @@ def run(options: argparse.Namespace) -> None:
     eos = eos_of(tokenizer, options.eos)
     with tempfile.TemporaryDirectory() as folder:
         inputs = options.inputs or write_corpus(Path(folder), options.max_mb or _OWN_BYTES)
-        if not sum(len(texts_of(path)) for path in inputs):  # also checks each line
+        # This checks each line, and is the warm-up: the steps read files of the page cache.
+        if not sum(len(texts_of(path)) for path in inputs):
             raise InputError("the inputs contain no documents; pass other files")
-        rows: list[Measurement] = []
+        found: dict[str, list[Measurement]] = {name: [] for name in steps_of(options.encoder)}
         with progress_console().status("") as status:
-            for name in steps_of(options.encoder):
+
+            def run_step(name: str) -> Measurement:
                 status.update(f"{name} …")
-                rows.append(measure(name, inputs, options.encoder, options.tokenizer, eos))
+                return measure(name, inputs, options.encoder, options.tokenizer, eos)
+
+            runner.measure_rounds(found, run_step, options.runs)
+        rows = [runner.median_of(runs) for runs in found.values()]
     if options.json:
         say_json(as_json(rows))
     else:
@@ -87,12 +98,12 @@ def eos_of(tokenizer: Tokenizer, value: str) -> int:
 def _cells(row: Measurement, first: Measurement) -> list[str]:
     return [
         f"{row.step} {row.name}",
-        f"{row.seconds:.2f} s",
-        f"{row.cpu_seconds:.2f} s",
+        runner.spread(row.seconds, row.seconds_min, row.seconds_max),
+        runner.spread(row.cpu_seconds, row.cpu_min, row.cpu_max),
         f"{row.documents / row.seconds:,.0f}",
         f"{row.tokens / row.seconds:,.0f}",
         f"{row.bytes / row.seconds / 1e6:,.1f}",
-        f"{first.seconds / row.seconds:.1f} ×",
+        runner.speed_up(first.seconds, row.seconds),
         f"{row.peak_mb:,.0f} MB",
         "equal" if row.digest == first.digest else "DIFFERENT",
     ]

@@ -21,18 +21,13 @@ _CHECKED = 1 << 18  # ids of the output that are read at once
 STEPS = ("original", "streaming", "ultra", "extreme", "native")
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """The figures of one step, and a hash of its output."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(runner.Measurement):
+    """The figures of one step with all of its processes, and a hash of its output."""
 
-    step: int
-    name: str
-    seconds: float
-    cpu_seconds: float  # of all processes
     documents: int
     tokens: int
     bytes: int
-    peak_mb: float
     digest: str
 
 
@@ -46,7 +41,7 @@ def measure(name: str, inputs: list[Path], library: str, tokenizer: str, eos: in
     with tempfile.TemporaryDirectory() as folder:
         arguments = [name, library, tokenizer, str(eos), folder, *map(str, inputs)]
         row, peak = runner.run_fresh("ladder.corpus.steps", arguments, name)
-    return Measurement(STEPS.index(name) + 1, name, peak_mb=peak / 1e6, **row)
+    return Measurement(step=STEPS.index(name) + 1, name=name, peak_mb=peak / 1e6, **row)
 
 
 def as_json(rows: list[Measurement]) -> dict[str, object]:
@@ -92,7 +87,7 @@ def main(arguments: list[str]) -> None:
 
 def cpu_seconds() -> float:
     """Return the CPU time of this process and of its children that have ended."""
-    return sum(os.times()[:4])
+    return time.process_time() + sum(os.times()[2:4])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ from ladder.training.steps import (
     estimate,
     learn,
     measure,
-    median_of,
 )
 from tokenmill.cli.app import BUG
 from tokenmill.cli.output import add_json, check_outputs, progress_console, say_json
@@ -171,7 +170,7 @@ def _check(options: argparse.Namespace) -> None:
 def _measure_all(
     options: argparse.Namespace, task: Task, learned: Learned, show: Callable[[str, int], None]
 ) -> tuple[list[Measurement], list[Skipped]]:
-    """Measure all runs in rounds, so a disturbance of the machine affects every step."""
+    """Measure the steps that the limit allows."""
     skipped: list[Skipped] = []
     wanted = [step for step in STEPS if step.number in options.steps]
     for step in wanted:
@@ -182,14 +181,16 @@ def _measure_all(
                 skipped.append(Skipped(step.number, step.name, seconds))
                 show("", options.runs)
     left_out = {row.step for row in skipped}
-    steps = [step for step in wanted if step.number not in left_out]
-    runs: dict[int, list[Measurement]] = {step.number: [] for step in steps}
-    for _ in range(options.runs):
-        for step in steps:
-            show(f"{step.number} {step.name}", 0)
-            runs[step.number].append(measure(step, task, learned))
-            show("", 1)
-    return [median_of(found) for found in runs.values()], skipped
+    found: dict[Step, list[Measurement]] = {
+        step: [] for step in wanted if step.number not in left_out
+    }
+
+    def run(step: Step) -> Measurement:
+        show(f"{step.number} {step.name}", 0)
+        return measure(step, task, learned)
+
+    runner.measure_rounds(found, run, options.runs, lambda: show("", 1))
+    return [runner.median_of(rows) for rows in found.values()], skipped
 
 
 @contextmanager

@@ -13,10 +13,9 @@ import ast
 import hashlib
 import importlib
 import json
-import statistics
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from types import ModuleType
@@ -87,20 +86,13 @@ class Task:
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """The medians of the runs of one step."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(runner.Measurement):
+    """The figures of one step."""
 
-    step: int
-    name: str
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float  # of the whole process
     added_mb: float  # by training: without the interpreter, the modules and the text
     merges_equal: bool
     compactions: int | None = None  # rebuilt lists of the index
-    cpu_min: float = 0.0
-    cpu_max: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,31 +133,16 @@ def estimate(step: Step, task: Task, learned: Learned) -> float:
 def measure(step: Step, task: Task, learned: Learned) -> Measurement:
     """Measure one run of a step."""
     [row] = _run(step, task, [task.vocab_size])
-    peak, cpu = max(row["peak_bytes"], row["start_bytes"]), row["cpu_seconds"]
+    peak = max(row["peak_bytes"], row["start_bytes"])
     return Measurement(
-        step.number,
-        step.name,
-        row["seconds"],
-        cpu,
-        peak / 1e6,
-        (peak - row["start_bytes"]) / 1e6,
-        row["digest"] == learned.digest,
-        row["compactions"],
-        cpu_min=cpu,
-        cpu_max=cpu,
-    )
-
-
-def median_of(runs: list[Measurement]) -> Measurement:
-    """Return the medians of several runs, with the extremes of the CPU time."""
-    columns = ("seconds", "cpu_seconds", "peak_mb", "added_mb")
-    medians = {name: statistics.median(getattr(run, name) for run in runs) for name in columns}
-    return replace(
-        runs[0],
-        **medians,
-        merges_equal=all(run.merges_equal for run in runs),
-        cpu_min=min(run.cpu_min for run in runs),
-        cpu_max=max(run.cpu_max for run in runs),
+        step=step.number,
+        name=step.name,
+        seconds=row["seconds"],
+        cpu_seconds=row["cpu_seconds"],
+        peak_mb=peak / 1e6,
+        added_mb=(peak - row["start_bytes"]) / 1e6,
+        merges_equal=row["digest"] == learned.digest,
+        compactions=row["compactions"],
     )
 
 

@@ -28,14 +28,15 @@ bottlenecks = importlib.import_module("bottlenecks")
 def test_all_steps_write_the_same_bytes(tmp_path, monkeypatch):
     keep_steps(monkeypatch, "original", "native")
     inputs = [write_jsonl(tmp_path / f"{n}.jsonl", texts(60, n)) for n in range(3)]
-    done = run("corpus", *inputs, "--json")
+    done = run("corpus", *inputs, "--json", "--runs", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
     steps = json.loads(done.stdout)["steps"]
     assert tuple(step["name"] for step in steps) == STEPS
     assert all(step["same_bytes"] for step in steps)
     assert {step["documents"] for step in steps} == {180}
-    assert all(step["seconds"] > 0 and step["peak_mb"] > 1 for step in steps)
+    assert all(0 < step["seconds_min"] < step["seconds_max"] for step in steps)
+    assert all(step["cpu_seconds"] > 0 and step["peak_mb"] > 1 for step in steps)
     # The processes of step 3 import Python, so their CPU time is visible.
     assert steps[2]["cpu_seconds"] > 0.1
 
@@ -93,7 +94,8 @@ def test_table_has_methods_and_figures(monkeypatch):
     assert "DIFFERENT" not in done.stdout
 
 
-def test_batches_are_compared_with_single_documents():
+def test_batches_are_compared_with_single_documents(monkeypatch):
+    keep_steps(monkeypatch)
     tokens = set()
     for library in encoders.LIBRARIES:
         done = run("batches", "--num-docs", "50", "--encoder", library, "--json")
@@ -101,12 +103,14 @@ def test_batches_are_compared_with_single_documents():
         methods = json.loads(done.stdout)["methods"]
         names = {"single", "batch_32", "batch_64", "batch_100", "batch_100, 1 thread"}
         assert names <= {row["name"] for row in methods}
+        assert {(row["run"]["runs"], row["run"]["warmup"]) for row in methods} == {(3, 1)}
         tokens |= {row["tokens"] for row in methods}
     assert len(tokens) == 1
-    assert "speed-up" in run("batches", "--num-docs", "20").stdout
+    assert "speed-up" in run("batches", "--num-docs", "20", "--runs", "1").stdout
 
 
-def test_lines_end_at_newlines_only(tmp_path):
+def test_lines_end_at_newlines_only(tmp_path, monkeypatch):
+    keep_steps(monkeypatch)
     path = tmp_path / "t.jsonl"
     rows = [{"text": "one\u2028two\x85three"}, {"text": "four"}]
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
@@ -116,11 +120,14 @@ def test_lines_end_at_newlines_only(tmp_path):
     assert {row["documents"] for row in json.loads(done.stdout)["methods"]} == {2}
 
 
-def test_method_with_other_tokens_has_no_time(monkeypatch):
-    methods = [("single", len), ("odd", lambda texts: 7)]
-    monkeypatch.setattr(batches, "_methods", lambda encoder: iter(methods))
+def test_method_with_other_tokens_has_no_time():
     with pytest.raises(TokenizeError, match="odd returns 7 tokens but single 2"):
-        batches.measure(["a", "b"], encoders.load("tokenmill", "gpt2"))
+        batches.count_tokens({"single": len, "odd": lambda texts: 7}, ["a", "b"])
+
+
+def test_expected_time_comes_from_earlier_runs():
+    rows = [{"seconds": seconds} for seconds in (1.0, 2.0, 9.0)]
+    assert bench.expected_seconds([(rows, 3), (rows[:1], 2), (rows, 0), ([], 3)]) == 8.0
 
 
 def test_page_is_rendered_from_the_results(tmp_path, monkeypatch):

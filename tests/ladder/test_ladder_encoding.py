@@ -238,7 +238,8 @@ def test_markdown_is_written_between_the_marks_of_a_document(rows, tmp_path, mon
 def rows() -> list[steps.Measurement]:
     def measured(step: steps.Step, each: float) -> steps.Measurement:
         count = 60_000 // step.share
-        time = Statistics(each, each * 0.96, each * 1.04, each, 3, 1)
+        least, most = each * 0.96, each * 1.04
+        time = Statistics(each, least, most, each, least, most, 3, 1)
         return steps.Measurement(step, count, time * count, each * 10, 20.0)
 
     [separate] = [step for step in steps.TRIED if step.name == "separate keys"]
@@ -273,14 +274,16 @@ def test_page_of_nanochat_has_the_figures(tmp_path, monkeypatch):
 
 
 def test_statistics_are_medians_with_the_range_of_cpu_time():
-    found = runner.statistics_of([9.0, 1.0, 2.0, 3.0], [9.0, 1.0, 1.5, 4.0], warmup=1)
-    assert (found.cpu, found.cpu_min, found.cpu_max, found.seconds) == (1.5, 1.0, 4.0, 2.0)
+    pairs = [(9.0, 9.0), (1.0, 1.0), (2.0, 1.5), (3.0, 4.0)]
+    found = runner.statistics_of([runner.Times(*pair) for pair in pairs], warmup=1)
+    assert (found.cpu, found.cpu_min, found.cpu_max) == (1.5, 1.0, 4.0)
+    assert (found.seconds, found.seconds_min, found.seconds_max) == (2.0, 1.0, 3.0)
     assert (found.runs, found.warmup) == (3, 1)
     assert found.spread() == "1.50 s (1.00–4.00)"
     assert (found * 1e-3).spread() == "1.50 ms (1.00–4.00)"
-    assert runner.statistics_of([0.25], [0.2]).spread() == "200 ms"
+    assert runner.statistics_of([runner.Times(0.25, 0.2)]).spread() == "200 ms"
     with pytest.raises(ValueError, match="2 times with a warm-up of 2 leave none"):
-        runner.statistics_of([1.0, 1.0], [1.0, 1.0], 2)
+        runner.statistics_of([runner.Times(1.0, 1.0)] * 2, 2)
 
 
 def test_warm_up_runs_are_not_counted():
@@ -288,6 +291,21 @@ def test_warm_up_runs_are_not_counted():
     found = runner.measure_runs(lambda: calls.append(1), runs=4, warmup=2)
     assert len(calls) == 6
     assert (found.runs, found.warmup) == (4, 2)
+
+
+def test_rounds_alternate_and_add_the_missing_runs():
+    order: list[str] = []
+    found = {"a": [0], "b": []}
+
+    def measure(key):
+        order.append(key)
+        return len(order)
+
+    runner.measure_rounds(found, measure, 2, lambda: order.append("saved"))
+    assert order == ["b", "saved", "a", "saved", "b", "saved"]
+    assert found == {"a": [0, 3], "b": [1, 5]}
+    runner.measure_rounds(found, lambda key: 7, 3, jobs=2)
+    assert found == {"a": [0, 3, 7], "b": [1, 5, 7]}
 
 
 @pytest.mark.parametrize(
@@ -299,6 +317,13 @@ def test_warm_up_runs_are_not_counted():
 )  # fmt: skip
 def test_times_have_three_digits(seconds, said):
     assert runner.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(90.0, "90 s"), (1_200.0, "20 minutes"), (5_400.0, "1.5 hours")]
+)
+def test_long_times_have_the_largest_unit(seconds, said):
+    assert runner.long_duration(seconds) == said
 
 
 def test_plot_has_logarithmic_scales():

@@ -14,6 +14,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -26,11 +27,12 @@ from ladder_steps import keep_steps
 from ladder_steps import run_ladder as run
 
 from ladder.errors import LadderError
+from ladder.runner import median_of
 from ladder.training import command as ladder_training
 from ladder.training import step03_stream, step09_compaction, step13_adaptive, texts
 from ladder.training.alone import lines
 from ladder.training.patterns import pattern_for
-from ladder.training.steps import STEPS, Measurement, Skipped, Task, estimate, learn, median_of
+from ladder.training.steps import STEPS, Measurement, Skipped, Task, estimate, learn
 from tokenmill import reference
 from tokenmill.cli.app import BUG, Parser
 from tokenmill.errors import InputError
@@ -364,12 +366,22 @@ def test_unknown_file_is_an_error_without_a_traceback(tmp_path):
 
 
 def row(step: int, seconds: float, added_mb: float = 10.0, equal: bool = True) -> Measurement:
-    return Measurement(step, STEPS[step - 1].name, seconds, seconds, added_mb + 20, added_mb, equal)
+    return Measurement(
+        step=step,
+        name=STEPS[step - 1].name,
+        seconds=seconds,
+        cpu_seconds=seconds,
+        peak_mb=added_mb + 20,
+        added_mb=added_mb,
+        merges_equal=equal,
+    )
 
 
 def test_median_of_runs_is_taken():
     found = median_of([row(7, 3.0, 5.0), row(7, 1.0, 6.0), row(7, 2.0, 9.0, equal=False)])
-    assert (found.seconds, found.added_mb, found.merges_equal) == (2.0, 6.0, False)
+    assert (found.step, found.added_mb, found.merges_equal) == (7, 6.0, False)
+    assert (found.seconds, found.seconds_min, found.seconds_max) == (2.0, 1.0, 3.0)
+    assert (found.cpu_seconds, found.cpu_min, found.cpu_max) == (2.0, 1.0, 3.0)
 
 
 def test_wrong_merges_have_no_speed_up_and_fail(monkeypatch, text_file, capsys):
@@ -427,7 +439,7 @@ def test_page_has_the_figures_of_the_full_sizes(tmp_path, monkeypatch):
 )
 def test_verdict_follows_the_spread(before, after, expected):
     rows = [
-        Measurement(step, "", low, low, 1.0, 1.0, True, cpu_min=low, cpu_max=high)
+        replace(row(step, low), cpu_min=low, cpu_max=high)
         for step, (low, high) in ((9, before), (10, after))
     ]
     claim = ladder_full.Claim("100/2000", 9, 10, "the heap saves time", (2.0, 1.0), None)
