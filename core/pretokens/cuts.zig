@@ -9,6 +9,7 @@ const std = @import("std");
 const examples = @import("../examples.zig").examples;
 const pretokens = @import("../pretokens.zig");
 const unicode = @import("../unicode.zig");
+const vector = @import("../platform.zig").vector;
 
 /// Whether `find` is valid for a scheme: for the families of patterns, but not for a program, and
 /// not for `safe` and `metaspace`, which split at fewer offsets.
@@ -105,6 +106,18 @@ pub inline fn isBlockCut(text: []const u8, index: usize) bool {
     if (text[index] == ' ') return !endsWithSpace(text[0..index]);
     if (text[index - 1] != '\n' or text[index] == '/' or index < 2) return false;
     return !endsWithSpace(text[0 .. index - 1]) and !startsWithSpace(text[index..]);
+}
+
+/// Returns the offsets of the 64 bytes from `start` on for which `isBlockCut` may be true, as bits.
+pub inline fn possibleBlockCuts(text: []const u8, start: usize) u64 {
+    const before = vector.load(text.ptr + start - 1);
+    const behind = vector.load(text.ptr + start);
+    const spaces = equal(behind, ' ') & ~equal(before, ' ');
+    return spaces | (equal(before, '\n') & ~equal(behind, '\n') & ~equal(behind, '\r'));
+}
+
+inline fn equal(bytes: vector.Bytes, byte: u8) u64 {
+    return vector.bits(bytes == vector.splat(byte));
 }
 
 /// The whitespace characters of more than one byte.

@@ -147,11 +147,9 @@ class Encoder:
 
     def _last_cut(self, text: bytes | bytearray, first: int, stop: int) -> int | None:
         """Return the last cut from `first` that `text[:stop]` shows."""
-        start = max(0, first - self._after_cut)
-        # Every cut has a space or a newline. To find none of them is much faster.
-        has_cuts = text.find(b" ", start, stop) >= 0 or text.find(b"\n", start, stop) >= 0
-        if self._names is None or not has_cuts:
+        if self._names is None:
             return None
+        start = max(0, first - self._after_cut)
         cut = _native.last_cut(memoryview(text)[start:stop], self._names)
         return None if cut is None or start + cut < first else start + cut
 
