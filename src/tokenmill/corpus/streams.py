@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tokenmill.corpus.documents import raise_system_error
 from tokenmill.errors import InputError, import_package
 
@@ -45,8 +47,7 @@ class Stream:
     """The bytes of an open file from `start` to `end`, decompressed.
 
     `bytes_read` counts bytes of the file itself, and a checksum receives them. `failure` is the
-    error that ended the stream. `compression` is detected. Bytes from the middle of a file are not
-    compressed.
+    error that ended the stream. `compression` is detected. Bytes from the middle have none.
     """
 
     def __init__(
@@ -112,8 +113,8 @@ class Stream:
         return first
 
     def _read(self) -> bytes:
-        buffer = bytearray(_CHUNK_BYTES)
-        return bytes(memoryview(buffer)[: self._read_into(memoryview(buffer))])
+        buffer = np.empty(_CHUNK_BYTES, np.uint8).data
+        return bytes(buffer[: self._read_into(buffer)])
 
     def _read_into(self, view: memoryview) -> int:
         place = self._start + self.bytes_read

@@ -107,11 +107,10 @@ class Plan:
 def dump_lines(content: Mapping[str, Any]) -> bytes:
     """JSON with one line per item of its lists."""
     parts = []
+    encode = json.JSONEncoder(sort_keys=True).encode
     for key, value in content.items():
-        text = json.dumps(value, sort_keys=True)
-        if isinstance(value, list) and value:
-            items = ",\n  ".join(json.dumps(item, sort_keys=True) for item in value)
-            text = f"[\n  {items}\n ]"
+        is_list = isinstance(value, list) and value
+        text = "[\n  " + ",\n  ".join(map(encode, value)) + "\n ]" if is_list else encode(value)
         parts.append(f" {json.dumps(key)}: {text}")
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -432,13 +432,15 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
 
 
 def _outside(output: Output) -> Callable[[str], bool]:
-    """A test whether an input is not in the output. Each folder of inputs is resolved once."""
+    """A test whether an input is not in the output. Each name of an input is resolved once."""
     if isinstance(output, StoreOutput):
         prefix = object_store.whole_name(output.name) + "/"
         return lambda name: not name.startswith(prefix)
     inside = os.path.join(os.path.realpath(output.name), "")  # noqa: PTH118 (to end in /)
     real_name = name_resolver()
-    return lambda name: object_store.is_address(name) or not real_name(name).startswith(inside)
+    return cache(
+        lambda name: object_store.is_address(name) or not real_name(name).startswith(inside)
+    )
 
 
 def _check_places(output: Output, sources: list[Source], options: dict[str, Any]) -> None:

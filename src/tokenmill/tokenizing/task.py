@@ -144,10 +144,10 @@ class Attempt:
         for documents in read(segment, reading):
             if len(documents.spans):
                 self._reject_before(None, late)
-            parts = zip(self.divide(documents), self.encoders, self.writers, tallies, strict=True)
-            for some, encoder, writer, tally in parts:
-                late += self._encode(some, encoder, writer, segment, tally)
-            late.sort(key=_place)
+                parts = self.divide(documents), self.encoders, self.writers, tallies
+                for some, encoder, writer, tally in zip(*parts, strict=True):
+                    late += self._encode(some, encoder, writer, segment, tally)
+                late.sort(key=_place)
             for problem in documents.problems:
                 self._reject_before((problem, tallies[-1]), late)
                 self._reject(problem, tallies[-1])
