@@ -93,7 +93,9 @@ def resolve(
     options = table(kind)
     for name in given:
         if name not in options:
-            near = difflib.get_close_matches(name, options, 1)
+            words = set(name.split("_"))
+            parts = [known for known in options if words.issuperset(known.split("_"))]
+            near = parts or difflib.get_close_matches(name, options, 1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(options)}"
             raise TypeError(f"unknown option {name!r}; {hint}")
     return {

@@ -14,6 +14,7 @@ import pytest
 from tokenmill import options
 from tokenmill.cli.options import add_options, options_of
 from tokenmill.errors import OptionError, TrainingError
+from tokenmill.tokenizing.options import TokenizeOptions
 
 
 class Table(TypedDict, total=False):
@@ -66,6 +67,9 @@ def test_wrong_value_is_named_with_its_option(name, value, expected):
 
 
 def test_unknown_option_names_the_nearest():
+    for given, near in {"text_field": "field", "max_memory": "memory"}.items():
+        with pytest.raises(TypeError, match=rf"option '{given}'; did you mean {near}\?"):
+            options.resolve(TokenizeOptions, {given: "x"})
     with pytest.raises(TypeError, match=r"unknown option 'thread'; did you mean threads\?"):
         options.resolve(Table, {"thread": 1})
     with pytest.raises(TypeError, match=r"unknown option 'x'; expected one of threads, memory"):
