@@ -44,7 +44,7 @@ LINES_MAX = {
     "formats": 4380,
     "inspection": 1580,
     "patterns": 2130,
-    "shards": 1910,
+    "shards": 1930,
     "tokenizing": 4110,
     "training": 2230,
     "vocabularies": 150,

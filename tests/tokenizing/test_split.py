@@ -21,6 +21,7 @@ from tokenmill import Tokenizer, TokenmillError, merge_shards, tokenize, verify
 from tokenmill._native import Checksum
 from tokenmill.corpus.documents import Documents
 from tokenmill.errors import ShardError
+from tokenmill.object_store import ObjectStore
 from tokenmill.shards import FORMATS
 from tokenmill.tokenizing import executors
 from tokenmill.tokenizing import run as runs
@@ -289,6 +290,17 @@ def test_sets_in_an_object_store_equal_those_in_a_folder(tmp_path, gpt2, inputs)
     assert stored == contents(tmp_path / "out")
     with tokenmill.shards.open("memory://sets/val") as shards:
         assert np.array_equal(shards[0], tokenmill.shards.open(tmp_path / "out" / "val")[0])
+    del MemoryFileSystem.store["/sets/val/00000-000.bin"]
+    with pytest.raises(ShardError, match=r"^memory://sets/val/00000-000\.bin is missing"):
+        tokenmill.shards.open("memory://sets/val")
+
+
+def test_the_address_of_all_sets_is_refused_before_files_are_copied(gpt2, inputs, monkeypatch):
+    MemoryFileSystem.store.clear()
+    tokenize(inputs, "memory://sets", gpt2, **OPTIONS)
+    monkeypatch.delattr(ObjectStore, "fetch_all")
+    with pytest.raises(ShardError, match=r"^memory://sets has the sets .* memory://sets/test$"):
+        tokenmill.shards.open("memory://sets")
 
 
 def test_the_folder_of_all_sets_is_not_one_of_shards(tmp_path, gpt2, inputs):

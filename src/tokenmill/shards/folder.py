@@ -45,11 +45,6 @@ class Shards:
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest
-        if sets := manifest.get("sets"):
-            raise ShardError(
-                f"{path} has the sets {', '.join(sets)}; pass the folder of one, such as "
-                f"{path / min(sets)}"
-            )
         try:
             self.format: str = manifest["shard_format"]
             self.spec = _spec(manifest)
@@ -223,7 +218,7 @@ def open(path: str | Path) -> Shards:
             f"folder of shards not found: {str(folder)!r}; expected an output of tokenize"
         )
     try:
-        manifest = json.loads(name.read_bytes())
+        data = name.read_bytes()
     except FileNotFoundError:
         raise ShardError(
             f"{folder} has no {MANIFEST}: "
@@ -233,11 +228,23 @@ def open(path: str | Path) -> Shards:
                 else "it is not an output of tokenmill tokenize"
             )
         ) from None
+    return Shards(folder, _parse_manifest(data, str(folder)))
+
+
+def _parse_manifest(data: bytes, name: str) -> dict[str, Any]:
+    """The manifest of one set of documents, in a folder or at a URL with this name."""
+    try:
+        manifest: dict[str, Any] = json.loads(data)
     except ValueError as error:
-        raise ShardError(f"{name} is not JSON ({error})") from None
+        raise ShardError(f"{name}/{MANIFEST} is not JSON ({error})") from None
     if reason := refuse_manifest(manifest):
-        raise ShardError(f"{name} {reason}")
-    return Shards(folder, manifest)
+        raise ShardError(f"{name}/{MANIFEST} {reason}")
+    if sets := manifest.get("sets"):
+        raise ShardError(
+            f"{name} has the sets {', '.join(sets)}; pass the folder of one, such as "
+            f"{name}/{min(sets)}"
+        )
+    return manifest
 
 
 def refuse_manifest(content: Any) -> str | None:
@@ -255,17 +262,21 @@ def refuse_manifest(content: Any) -> str | None:
 def _open_url(url: str) -> Shards:
     """Open a temporary copy, because objects cannot be mapped. It is removed with the shards."""
     store = ObjectStore(url)
-    if MANIFEST not in store.sizes():
+    data = next(store.read_all([MANIFEST]), None)
+    if data is None:
         raise ShardError(
             f"{url} has no {MANIFEST}: it is not an output of tokenmill tokenize, or its "
             "run is not complete"
         )
+    manifest = _parse_manifest(data, store.address)
     folder = Path(tempfile.mkdtemp(prefix="tokenmill-"))
     try:
         store.fetch_all(folder)
-        shards = open(folder)
-    except BaseException:
+        shards = Shards(folder, manifest)
+    except BaseException as error:
         _remove(folder, os.getpid())
+        if isinstance(error, ShardError):
+            raise ShardError(str(error).replace(str(folder), store.address)) from None
         raise
     weakref.finalize(shards, _remove, folder, os.getpid())
     return shards
