@@ -165,5 +165,5 @@ def test_a_file_without_documents_is_named_with_its_reason_and_fields(tmp_path, 
     [failure] = result.failures
     assert failure["path"] == str(mixed / "b.jsonl")
     assert failure["error"].startswith(
-        "it gave no documents: has no field 'text'; its fields are 'content'"
+        "no documents: has no field 'text'; its fields are 'content'"
     )

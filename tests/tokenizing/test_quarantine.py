@@ -337,7 +337,7 @@ def test_summary_has_time_rates_memory_and_size(tmp_path, corpus):
     words = ("tokenize", path, "--tokenizer", "gpt2", "--output", tmp_path / "out")
     done = run(*words)
     assert re.search(
-        r"s: [\d.,]+ .B/s of text, [\d.,]+ .B/s of input; [\d.,]+ .B written, .* peak memory",
+        r"s: text [\d.,]+ .B/s, input [\d.,]+ .B/s, output [\d.,]+ .B, peak memory [\d.,]+ .B",
         done.stdout,
     )
     found = json.loads(run(*words, "--json").stdout)
@@ -370,5 +370,5 @@ def test_a_run_without_documents_has_its_own_exit_code(tmp_path):
         *("tokenize", tmp_path / "a.jsonl", "--tokenizer", "gpt2", "--output", tmp_path / "out")
     )
     assert done.returncode == 5
-    assert "it gave no documents: has null in the field 'text'" in done.stdout
+    assert "no documents: has null in the field 'text'" in done.stdout
     assert "no document was found in any input" in done.stdout

@@ -155,7 +155,8 @@ def _lines(result: Result, peak: int) -> list[str]:
     lines = [
         f"{output}: {count_of(result.documents, 'document')}, "
         f"{count_of(result.tokens, 'token')} ({options['dtype']}) in "
-        f"{count_of(result.shards, 'shard')}; each {verb} with {token}"
+        f"{count_of(result.shards, 'shard')}",
+        f"each document {verb} with {token}",
     ]
     for name, totals in result.sets.items():
         documents, tokens, shards = (count_of(totals[f"{one}s"], one) for one in _COUNTED)
@@ -182,9 +183,9 @@ def _lines(result: Result, peak: int) -> list[str]:
         lines.append("no document was found in any input")
     if result.bytes_per_second:
         lines.append(
-            f"{result.seconds:.1f} s: {decimal(round(result.bytes_per_second))}/s of text, "
-            f"{decimal(round(result.input_bytes_per_second))}/s of input; "
-            f"{decimal(result.bytes_written)} written, {decimal(peak)} peak memory"
+            f"{result.seconds:.1f} s: text {decimal(round(result.bytes_per_second))}/s, "
+            f"input {decimal(round(result.input_bytes_per_second))}/s, "
+            f"output {decimal(result.bytes_written)}, peak memory {decimal(peak)}"
         )
     files = [Skipped(**each) for each in result.skipped]
     may_be_data = [file for file in files if file.may_be_data]

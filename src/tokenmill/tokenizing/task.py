@@ -159,7 +159,7 @@ class Attempt:
         self._reject_before(None, late)
         is_whole = segment.start == 0 and segment.end is None
         if is_whole and not any(tally["documents"] or tally["quarantined"] for tally in tallies):
-            problem = Problem(segment.source.name, 0, 0, 0, "has no documents in it")
+            problem = Problem(segment.source.name, 0, 0, 0, "has no documents")
             self._reject(problem, tallies[-1])
             tallies[-1]["error"] = NO_DOCUMENTS
         return tallies
