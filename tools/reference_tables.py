@@ -131,7 +131,7 @@ def limits() -> dict[str, str]:
          f"{amount(tokenizing.MEMORY_PER_THREAD)} per thread", "`--memory`"],
         ["memory of `train`, at least", amount(training._MEMORY_MIN), "`--memory`"],
         ["packed sequence", f"{tokenizing._SEQUENCE_MAX:,} tokens", "`--sequence-length`"],
-        ["trained vocabulary", f"{training._VOCAB_MAX:,} tokens", "`--vocab-size`"],
+        ["trained vocabulary", f"{training.VOCAB_SIZE_MAX:,} tokens", "`--vocab-size`"],
         ["line for SentencePiece's trainer", f"{sentencepiece.SENTENCE_BYTES_MAX:,} bytes", ""],
         ["tokenizer file", amount(checks.BYTES_MAX), ""],
         ["depth of a `tokenizer.json`", f"{checks.NESTING_MAX} components", ""],

@@ -31,6 +31,23 @@ TEXTS = [
 NANOCHAT = PATTERNS["nanochat"][0]
 # Text outside the matches of the third pattern has no ids. The last one matches no text at all.
 EXPRESSIONS = [None, NANOCHAT, "[a-m]+", r"\w+|\s", "(?i)THE|.", "the", "llama3", ""]
+# Patterns of fancy-regex, right or wrong, with the same outcome in both.
+SAME_OUTCOME = r"""
+[[:ascii:]]+ [[:xdigit:]]+ [[:digit:]]+ [:alpha:]+ \N+ \X \v+ \z \Z \A\w+ ^\w+ \w+$ (?m)^\w+
+(?s).+ (?i)LL (?u)\w+ (?-u)\w (?R).. \pL+ \PL+ \p{Alphabetic}+ \p{Script=Han}+ \p{scx=Han}
+\p{Han}+ \p{Lu}\p{Ll}* \p{Letter}+ \p{Emoji}+ \p{Any} \p{ASCII}+ \p{Nope} \p{L}\p{M}*
+[a-z&&[^m]]+ [a-z--m]+ [a-z~~m]+ [^\W\d]+ []a]+ [^]a]+ [a-]+ [a\]]+ [[a-c][x-z]]+ [\w-z] [z-a]
+[a a] a{2} a{,3} a{3,2} a{ { *a a** a*+ a{2}+ a?? (?>a+) (?=the)\w (?<!a)\w+ (?<=a+)b (?#c)a
+(?(1)a|b) \x41 \x{41} \u0041 \u{41} \101 \e \a \cA \Q.\E \d+ \D+ \s+ \S+ \b\w+\b \B.
+\b{start}\w+ \_ \- \/ \y \i \j | a| |a () ^ $ (?i)[a-k]+ (?i:ſ) (?i)ß (?:the|mill){1,2}
+(?<=\s)\w (?|a|b) \w++\s .*+x (*FAIL) \g1 [[.a.]] [\b] (
+"""
+# A reader could mean other characters by these, or they need the text before the match.
+REJECTED = r"""
+[[:alpha:]]+ [[:^alpha:]]+ [[:space:]] [[:punct:]]+ [[:word:]]+ [[:upper:]] \h+ [\h]+ \H+ \< \>
+(a)\1 (?P<x>a)(?P=x) (?<x>a)\k<x> (a)?(?(1)a|b) a\Kb \Gthe (?U)\w+ \p{age=3.0}
+"""
+ACCEPTED = [r"\R", r"\p{^L}+", r"\0", r"\w{1000}"]
 
 
 def trained(library, texts=TEXTS, size=300, **options):
@@ -60,6 +77,43 @@ def outcome(call, *args, **kwargs):
 def test_ranks_and_ids_are_those_of_rustbpe(pattern):
     pair = [trained(library, pattern=pattern) for library in (ours, theirs)]
     assert_equal_tokenizers(*pair, [*TEXTS, " ".join(TEXTS)])
+
+
+def pattern_outcome(library, pattern):
+    def result():
+        tokenizer = trained(library, pattern=pattern)
+        return tokenizer.get_mergeable_ranks(), tokenizer.batch_encode(TEXTS)
+
+    return outcome(result)
+
+
+@pytest.mark.parametrize("pattern", SAME_OUTCOME.split())
+def test_outcome_of_a_pattern_is_that_of_rustbpe(pattern):
+    assert pattern_outcome(ours, pattern) == pattern_outcome(theirs, pattern)
+
+
+def test_patterns_of_one_library_are_an_error_in_the_other():
+    for pattern in REJECTED.split():
+        found = pattern_outcome(ours, pattern), type(pattern_outcome(theirs, pattern))
+        assert found == (ValueError, tuple), pattern
+    for pattern in ACCEPTED:
+        found = type(pattern_outcome(ours, pattern)), pattern_outcome(theirs, pattern)
+        assert found == (tuple, ValueError), pattern
+    with pytest.raises(ValueError, match=r"position 1: the POSIX class \[:alpha:\]"):
+        trained(ours, pattern="[[:alpha:]]+")
+
+
+@pytest.mark.parametrize("size", [(1 << 24) - 1, (1 << 24) + 1, (1 << 32) - 1])
+def test_texts_with_fewer_merges_take_any_size(size):
+    pair = [trained(library, size=size) for library in (ours, theirs)]
+    assert_equal_tokenizers(*pair, TEXTS)
+
+
+def test_more_merges_than_the_largest_vocabulary_are_an_error(monkeypatch):
+    monkeypatch.setattr(ours, "VOCAB_SIZE_MAX", 300)
+    with pytest.raises(ValueError, match="must be at most 300 for these texts"):
+        trained(ours, size=301)
+    assert trained(ours, size=300).vocab_size == 300
 
 
 @settings(deadline=None, max_examples=max(20, examples(200)))

@@ -1,22 +1,21 @@
 """rustbpe's interface: `import tokenmill.compat.rustbpe as rustbpe`.
 
-Names, arguments, merges and ids are those of rustbpe 0.1.0, the trainer of nanochat. Differences:
-a tokenizer can be pickled and compared, a training that fails leaves it unchanged, a vocabulary
-below 256 tokens is a ValueError instead of a panic, and bytes that are not UTF-8 are a
-UnicodeDecodeError in `decode`.
+Names, arguments, merges and ids are those of rustbpe 0.1.0, the trainer of nanochat.
+docs/migrate-rustbpe.md lists the differences.
 """
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenmill import arguments
 from tokenmill.errors import InputError, PatternError, UnknownTokenError
 from tokenmill.formats.ranks import of_ranks
-from tokenmill.patterns.schemes import name_of
 from tokenmill.tokenizer import Tokenizer as _Tokenizer
+from tokenmill.training.options import VOCAB_SIZE_MAX
 from tokenmill.training.train import train_from_iterator
 
 __all__ = ["Tokenizer"]
@@ -67,16 +66,17 @@ class Tokenizer:
             raise ValueError(f"vocab_size must be at least 256, got {size}")
         pattern = _PATTERN if pattern is None else _check_text(pattern, "pattern")
         # The name of a pre-tokenizer, such as "llama3", is a regular expression here.
-        # Flags such as (?i) must come first.
-        is_regex = pattern.startswith("(?") or name_of(pattern)
-        expression = pattern if is_regex else f"(?:{pattern})"
+        expression = f"(?:{pattern})" if re.fullmatch(r"[\w -]*", pattern) else pattern
         texts = map(_read, iter(iterator))
+        bounded = min(size, VOCAB_SIZE_MAX)
         try:
-            trained = train_from_iterator(texts, size, pattern=expression, trainer="rustbpe")
+            trained = train_from_iterator(texts, bounded, pattern=expression, trainer="rustbpe")
         except PatternError as error:
             raise ValueError(f"Invalid regex pattern: {error}") from error
         except InputError:  # the texts are empty, or the pattern matches nothing
             trained = _untrained(expression)
+        if trained.vocab_size == VOCAB_SIZE_MAX < size:
+            raise ValueError(f"vocab_size must be at most {VOCAB_SIZE_MAX:,} for these texts")
         self._use(trained, pattern)
 
     def encode(self, text: str) -> list[int]:

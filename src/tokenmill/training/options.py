@@ -41,7 +41,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 READ_DEFAULTS = {"utf8": "bytes"}
 _DEFAULT_PATTERN = "o200k"
 _MEMORY_MIN = 64 << 20
-_VOCAB_MAX = 1 << 24
+VOCAB_SIZE_MAX = 1 << 24
 _NUMBER_MAX = (1 << 62) - 1
 _INPUTS: dict[str, Any] = {"group": "inputs"}
 _VOCABULARY: dict[str, Any] = {"group": "vocabulary"}
@@ -209,8 +209,8 @@ def check_sizes(sizes: Any) -> list[int]:
     found = [arguments.whole_number(size, "vocab_size", 1) for size in sizes]
     if not found:
         raise TrainingError("sizes must contain at least one vocabulary size, got none")
-    if max(found) > _VOCAB_MAX:
-        raise TrainingError(f"vocab_size must be at most {_VOCAB_MAX:_}, got {max(found):_}")
+    if max(found) > VOCAB_SIZE_MAX:
+        raise TrainingError(f"vocab_size must be at most {VOCAB_SIZE_MAX:_}, got {max(found):_}")
     return found
 
 
