@@ -22,6 +22,7 @@ from tokenmill.compat.tokenizers import processors
 from tokenmill.compat.tokenizers.components import check, check_sequence, once
 from tokenmill.compat.tokenizers.encoding import (
     Encoding,
+    Offsets,
     Padding,
     Run,
     Truncation,
@@ -39,6 +40,7 @@ Texts: TypeAlias = list[Input]  # one, or two of a pair
 
 # Programs match these texts of the real library.
 _TEXT = "TextInputSequence must be str"
+_NOWHERE: Offsets = (0, 0)  # of a token that is not in the text
 _WORDS = "PreTokenizedInputSequence must be Union[List[str], Tuple[str]]"
 
 
@@ -105,15 +107,15 @@ class Pipeline:
     # The fast path
 
     def columns(
-        self, texts: list[str], specials: bool
-    ) -> tuple[list[list[int]], list[list[int]], list[Encoding]]:
-        """Return the ids, the attention masks and the encodings of texts.
+        self, texts: list[str], specials: bool, has_offsets: bool
+    ) -> tuple[list[list[int]], list[list[int]], list[list[Offsets]], list[Encoding]]:
+        """Return the ids, the attention masks, the offsets and the encodings of texts.
 
         A text with a lone surrogate is a ValueError.
         """
         before, after = self.around(specials)
         if len(texts) > 1:
-            threads = arguments.thread_count(None)
+            threads = arguments.threads_for_batch(texts, None)
             rows = self.core.encode_batch(texts, self.allowed, threads)
         else:
             rows = [self.core.encode(texts[0], self.allowed)]
@@ -123,26 +125,49 @@ class Pipeline:
             if 0 < limit < longest:
                 cut.check_overlap(limit)
             if limit < longest and cut.direction == "left":
-                rows = [ids[max(len(ids) - limit, 0) :] for ids in rows]
+                for ids in rows:
+                    del ids[: max(len(ids) - limit, 0)]
             elif limit < longest:
-                rows = [ids[:limit] for ids in rows]
+                for ids in rows:
+                    del ids[limit:]
+        spans = self._offsets_of(texts, rows) if has_offsets else []
         if before or after:
             rows = [[*before, *ids, *after] for ids in rows]
-        masks = [[1] * len(ids) for ids in rows]
-        target = 0
+            first, last = [_NOWHERE] * len(before), [_NOWHERE] * len(after)
+            spans = [[*first, *each, *last] for each in spans]
+        masks, target = [[1] * len(ids) for ids in rows], 0
         if self.padding is not None:
             target = self.padding.target(max(map(len, rows)))
-            pad_id, is_left = self.padding.pad_id, self.padding.direction == "left"
-            for ids, mask in zip(rows, masks, strict=True):
-                missing = target - len(ids)
-                if missing > 0:
-                    place = 0 if is_left else len(ids)
-                    ids[place:place] = [pad_id] * missing
-                    mask[place:place] = [0] * missing
-        encodings = [
-            lazy_encoding(partial(self.complete, [text], specials, False, target)) for text in texts
-        ]
-        return rows, masks, encodings
+            is_left = self.padding.direction == "left"
+            _pad(rows, target, self.padding.pad_id, is_left)
+            _pad(masks, target, 0, is_left)
+            _pad(spans, target, _NOWHERE, is_left)
+        complete = self._complete_text
+        encodings = [lazy_encoding(partial(complete, text, specials, target)) for text in texts]
+        if has_offsets and not spans:
+            spans = [each.offsets for each in encodings]
+        return rows, masks, spans, encodings
+
+    def _offsets_of(self, texts: list[str], rows: list[list[int]]) -> list[list[Offsets]]:
+        """Return the offsets of the truncated ids; no list if the complete path is needed."""
+        trims = [] if self.processor is None else self.processor._trims()
+        if trims and not self.taken.keys().isdisjoint(chain.from_iterable(rows)):
+            return []  # such a token may begin with any whitespace
+        is_left = self.truncation is not None and self.truncation.direction == "left"
+        found = []
+        for text, row in zip(texts, rows, strict=True):
+            ids, spans = map(np.asarray, self.core.encode_spans(text, self.allowed, 1))
+            first = len(ids) - len(row) if is_left else 0
+            kept = slice(first, first + len(row))
+            starts, stops = spans.astype(np.int64).reshape(-1, 2)[kept].T
+            for has_prefix in trims:
+                starts, stops = self._margins.trim(ids[kept], starts, stops, has_prefix)
+            found.append(list(zip(starts.tolist(), stops.tolist(), strict=True)))
+        return found
+
+    @once
+    def _margins(self) -> processors.Margins:
+        return processors.Margins(self.name_of)
 
     def around(self, specials: bool) -> tuple[list[int], list[int]]:
         """Return the ids before and after one text; ValueError if the text is repeated."""
@@ -211,6 +236,9 @@ class Pipeline:
         return [list(map(take, texts)) for texts in batch]
 
     # The complete path
+
+    def _complete_text(self, text: str, specials: bool, target: int) -> Encoding:
+        return self.complete([text], specials, False, target)
 
     def complete(
         self, texts: Texts, specials: bool, bare: bool = False, target: int = 0
@@ -287,6 +315,15 @@ class Pipeline:
                 before = before[len(before.rstrip()) :]
                 return before + name + after[: len(after) - len(after.lstrip())]
         return content  # the model found it, not the added-token split
+
+
+def _pad(column: list[list[Any]], target: int, item: object, is_left: bool) -> None:
+    for items in column:
+        missing = target - len(items)
+        if missing > 0 and is_left:
+            items[:0] = [item] * missing
+        elif missing > 0:
+            items += [item] * missing
 
 
 def _check_inputs(value: Any, words: bool) -> Texts:

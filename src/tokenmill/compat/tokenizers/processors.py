@@ -7,7 +7,10 @@ replaces items by ids, and `process` replaces them by encodings.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tokenmill.compat.tokenizers.components import (
     BYTE_LEVEL,
@@ -26,6 +29,9 @@ from tokenmill.errors import TokenizersError, VocabularyError
 from tokenmill.formats.checks import Place
 from tokenmill.formats.spec import Item, Template
 from tokenmill.formats.tokenizer_json import read_template
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # The characters that offsets exclude at the ends of tokens: White_Space, and the space as a byte.
 _SPACES = (
@@ -68,6 +74,10 @@ class PostProcessor(Component):
     def _added(self, is_pair: bool) -> int:
         items = self._template.pair if is_pair else self._template.single
         return sum(len(item.ids) for item in items if item.ids is not None)
+
+    def _trims(self) -> list[bool]:
+        """Return the argument `prefix` of each call of `_trim`."""
+        return []
 
     def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         """Change the encodings before they replace the items."""
@@ -140,12 +150,50 @@ def _trim(encodings: list[Encoding], prefix: bool) -> None:
         encoding._offsets = offsets
 
 
+class Margins:
+    """The numbers of whitespace characters at both ends of the tokens, and `_trim` for arrays."""
+
+    def __init__(self, name_of: Callable[[int], str]) -> None:
+        self._name_of = name_of
+        self._sizes = np.empty((0, 2), np.int32)  # one row per id; -1 until it is needed
+
+    def trim(
+        self, ids: NDArray[np.uint32], starts: NDArray[np.int64], stops: NDArray[np.int64],
+        prefix: bool,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+        """Return the starts and ends of tokens without whitespace."""
+        left, right = self._of(ids)
+        is_kept = (left == 1) & (starts == 0) if prefix else np.zeros(len(ids), bool)
+        if prefix and len(ids):
+            is_kept[0] = left[0] == 1
+        starts = np.where(is_kept, starts, np.minimum(starts + left, stops))
+        right = np.where(stops >= right, right, 0)
+        return starts, np.where(right > 0, np.maximum(stops - right, starts), stops)
+
+    def _of(self, ids: NDArray[np.uint32]) -> NDArray[np.int32]:
+        sizes = self._sizes
+        if len(ids) and int(ids.max()) >= len(sizes):
+            more = np.full((int(ids.max()) + 1 - len(sizes), 2), -1, np.int32)
+            self._sizes = sizes = np.concatenate([sizes, more])
+        for id_ in np.unique(ids[sizes[ids, 0] < 0]).tolist():
+            token = self._name_of(id_)
+            sizes[id_] = [len(token) - len(kept) for kept in _stripped(token)]
+        return sizes[ids].T
+
+
+def _stripped(token: str) -> tuple[str, str]:
+    return token.lstrip(_SPACES), token.rstrip(_SPACES)
+
+
 class ByteLevel(
     PostProcessor,
     options=[Option(name, flag_or(True), None) for name in BYTE_LEVEL],
     unknown="ignore",
 ):
     """Removes whitespace from the offsets of byte-level tokens."""
+
+    def _trims(self) -> list[bool]:
+        return [self.add_prefix_space] if self.trim_offsets else []
 
     def _run(self, encodings: list[Encoding], specials: bool) -> list[Encoding]:
         if self.trim_offsets:
@@ -185,6 +233,9 @@ class RobertaProcessing(
     BertProcessing, options=[*_TOKENS, *options_of(trim_offsets=True, add_prefix_space=True)]
 ):
     """<s> A </s></s> B </s>, all of type 0."""
+
+    def _trims(self) -> list[bool]:
+        return [self.add_prefix_space] if self.trim_offsets else []
 
     def _prepare(self, encodings: list[Encoding], specials: bool) -> None:
         if self.trim_offsets:
@@ -268,6 +319,9 @@ class Sequence(PostProcessor, Steps, options=[Option("processors_py", list, key=
         if len(found) > 1:
             raise TokenizersError(_SECOND)
         return found[0] if found else Template()
+
+    def _trims(self) -> list[bool]:
+        return [prefix for part in self._parts for prefix in part._trims()]
 
     def _added(self, is_pair: bool) -> int:
         return sum(part._added(is_pair) for part in self._parts)

@@ -113,7 +113,7 @@ class FastCalls:
         given = {name for name, value in options.items() if value not in (None, False)}
         if given - _HANDLED or "token_type_ids" in names or not texts:
             return None
-        if any(type(each) is not str for each in texts):
+        if {*map(type, texts)} != {str}:
             return None
         fast.set_truncation_and_padding(**{name: options.get(name) for name in _SETTINGS})
         split, real = options.get("split_special_tokens"), getattr(fast, ATTRIBUTE)
@@ -125,7 +125,8 @@ class FastCalls:
         if pipeline is None or pipeline.is_random:
             return None
         specials = check(options.get("add_special_tokens", True), bool)
-        rows, masks, encodings = pipeline.columns(list(texts), specials)
+        has_offsets = bool(options.get("return_offsets_mapping"))
+        rows, masks, offsets, encodings = pipeline.columns(list(texts), specials, has_offsets)
         if options.get("max_length") is None and max(map(len, rows)) > fast.model_max_length:
             for ids in rows:
                 warned = options.get("verbose", True)
@@ -134,8 +135,8 @@ class FastCalls:
         masked = options.get("return_attention_mask")
         if "attention_mask" in names if masked is None else masked:
             columns["attention_mask"] = masks
-        if options.get("return_offsets_mapping"):
-            columns["offset_mapping"] = [each.offsets for each in encodings]
+        if has_offsets:
+            columns["offset_mapping"] = offsets
         tensors = options.get("return_tensors")
         if texts is not text and tensors is None:
             columns = {name: column[0] for name, column in columns.items()}
