@@ -165,6 +165,7 @@ bench: .venv-bench/installed build ## Compare with the other libraries, and rend
 	$(BENCH)/render_training.py
 	$(BENCH)/corpus.py $(CORPUS_ARGS)
 	$(BENCH)/corpus_memory.py
+	$(BENCH)/serving.py --write $(SERVING_ARGS)
 
 bench-corpus: .venv-bench/installed build ## Compare corpus runs: CPU time, memory and ids of each library
 	$(BENCH)/corpus.py $(CORPUS_ARGS)

@@ -1,11 +1,12 @@
 """Patched transformers → milliseconds of each call, in new processes that take turns.
 
-    serving.py TOKENIZER TEXT [--rounds 7] [--systems transformers,tokenmill] [--write]
+    serving.py [TOKENIZER] [TEXT] [--rounds 7] [--systems transformers,tokenmill] [--write]
 
-TOKENIZER is a tokenizer.json of Qwen, also with .xz. TEXT is a text file or .jsonl, also with .xz.
-Every system loads one folder with `AutoTokenizer` and gets the same calls. A system with other
-results than transformers alone gets no time. The best of the rounds counts. `--write` puts the
-table into docs/serving.md.
+TOKENIZER is a tokenizer.json, also with .xz. TEXT is a text file or .jsonl, also with .xz. Without
+them, the files of Qwen 3 and of English in the folder of packed data are used, and nothing is
+measured if it is missing. Every system loads one folder with `AutoTokenizer` and gets the same
+calls. A system with other results than transformers alone gets no time. The best of the rounds
+counts. `--write` puts the table into docs/serving.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import hashlib
 import json
 import lzma
+import os
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 # isort: split
+import documents
 import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,15 +46,9 @@ JOBS = {
     "batch_decode": "`batch_decode`, 64 texts",
 }
 CHAT = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "<|im_start|>assistant\n"
+    "{% for m in messages %}{{ bos_token }}{{ m.role }}\n{{ m.content }}{{ eos_token }}\n"
+    "{% endfor %}{{ bos_token }}assistant\n"
 )
-CONFIG = {
-    "tokenizer_class": "PreTrainedTokenizerFast",
-    "eos_token": "<|im_end|>",
-    "pad_token": "<|endoftext|>",
-    "chat_template": CHAT,
-}
 
 
 # ── Systems: a folder → a tokenizer with the interface of transformers ───────────────────────────
@@ -123,7 +120,10 @@ def measure(system: str, folder: str) -> dict[str, tuple[float, str]]:
     __import__("transformers").AutoTokenizer  # noqa: B018, its import is not part of loading
     texts = [first[place : place + 500] for place in range(0, 64 * 500, 500)]
     chat = [{"role": "user" if i % 2 else "system", "content": x} for i, x in enumerate(texts[:40])]
-    loading, tokenizer = milliseconds(lambda: SYSTEMS[system](folder))
+    try:
+        loading, tokenizer = milliseconds(lambda: SYSTEMS[system](folder))
+    except Exception as error:  # a tokenizer that the system does not support
+        return dict.fromkeys(JOBS, (0.0, repr(error)))
     made: dict[str, tuple[float, str]] = {"load": (loading, "")}
 
     def run(job: str, call: Callable[[], Any], read: Callable[[Any], Any], count: int = 0) -> Any:
@@ -171,8 +171,17 @@ def text_of(path: Path) -> str:
 
 
 def make_folder(folder: Path, tokenizer: Path, text: Path) -> None:
-    (folder / "tokenizer.json").write_bytes(read(tokenizer))
-    (folder / "tokenizer_config.json").write_text(json.dumps(CONFIG))
+    document = read(tokenizer)
+    (folder / "tokenizer.json").write_bytes(document)
+    added = [token["content"] for token in json.loads(document)["added_tokens"] if token["special"]]
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": added[0],
+        "bos_token": added[1],
+        "eos_token": added[2],
+        "chat_template": CHAT,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     whole = text_of(text)
     if len(whole) < 2 * CHARACTERS:
         raise SystemExit(f"{text} has {len(whole):,} characters, {2 * CHARACTERS:,} are needed")
@@ -182,10 +191,14 @@ def make_folder(folder: Path, tokenizer: Path, text: Path) -> None:
 
 def rounds(systems: list[str], count: int, folder: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {system: [] for system in systems}
+    # Modules are compiled once, as those of an installed package are.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(count):
         for system in systems:
             command = [sys.executable, __file__, "--measure", system, str(folder)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment
+            )
             if done.returncode:
                 raise SystemExit(f"{system}: {done.stderr[-2000:]}")
             found[system].append(json.loads(done.stdout.splitlines()[-1]))
@@ -207,12 +220,18 @@ def table(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("tokenizer", type=Path)
-    parser.add_argument("text", type=Path)
+    data = documents.data_folder()
+    qwen, english = data / "vocab/hf/qwen3.tokenizer.json.xz", data / "corpus/en.jsonl.xz"
+    parser.add_argument("tokenizer", type=Path, nargs="?", default=qwen)
+    parser.add_argument("text", type=Path, nargs="?", default=english)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    for path in (given.tokenizer, given.text):
+        if not path.exists():
+            print(f"patched transformers: not measured, because {path} does not exist")
+            return
     systems = given.systems.split(",")
     if "transformers" not in systems:
         systems = ["transformers", *systems]
