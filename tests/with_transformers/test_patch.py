@@ -519,6 +519,43 @@ def test_64_threads_may_use_one_tokenizer():
     assert not failures and tokenizer(TEXTS, **cut)["input_ids"] == want[1]
 
 
+def test_threads_may_use_different_settings():
+    """Truncation and padding are settings of the tokenizer, which each call changes."""
+    tokenizer = small.fast("byte_level")
+    calls: list[Callable[[str, int], Any]] = [
+        lambda text, n: tokenizer(text, truncation=True, max_length=5 + n),
+        lambda text, n: tokenizer([text, text[:9]], padding=True),
+        lambda text, n: tokenizer(text),
+        lambda text, n: tokenizer.encode(text, add_special_tokens=False),
+        lambda text, n: tokenizer(text, text[:9], truncation=True, max_length=9 + n),
+    ]
+
+    def results(number: int) -> list[Any]:
+        places = range(number, number + 20)
+        return [
+            said(lambda i=i: calls[i % 5](small.TEXTS[i % len(small.TEXTS)][:400], number))
+            for i in places
+        ]
+
+    want, found = [results(number) for number in range(64)], [list[Any]()] * 64
+    patch()
+
+    def work(number: int) -> None:
+        found[number] = results(number)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(64)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == want and is_patched(tokenizer)
+
+
 def test_tokenmill_alone_imports_neither_library():
     code = (
         "import sys, tokenmill, tokenmill.compat.transformers as t\n"

@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_tokenizer"  # of a fast tokenizer: the real tokenizer
 KEY = "_tokenmill"  # of a real tokenizer: its delegate
 
-_delegate_lock = threading.Lock()
+# A thread holds this while it changes the settings of a tokenizer and reads the pipeline for them.
+_lock = threading.RLock()
+
+
+def settings_lock() -> threading.RLock:
+    return _lock
 
 
 def _renew_lock() -> None:
     """Replace the lock in a forked process, where its owner may not exist."""
-    global _delegate_lock
-    _delegate_lock = threading.Lock()
+    global _lock
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -102,7 +107,7 @@ class Delegate:
     def refresh(self, real: Any) -> Delegate:
         """Return this delegate for the state that `real` has now."""
         if self.seen is not self.patch.version:
-            with _delegate_lock:
+            with _lock:
                 version = self.patch.version
                 self._update(real)
                 self.seen = version

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.compat.tokenizers.components import check
-from tokenmill.compat.transformers.delegate import ATTRIBUTE, KEY, Delegate, Plain
+from tokenmill.compat.transformers.delegate import ATTRIBUTE, KEY, Delegate, Plain, settings_lock
 
 if TYPE_CHECKING:
     from tokenmill.compat.transformers import Patch
@@ -98,14 +98,18 @@ class FastCalls:
         return original(fast, text, *args, **options) if ids is None else ids
 
     def _encode_plus(self, original: Any, fast: Any, *args: Any, **options: Any) -> Any:
-        if not args and self._delegate(fast) is not None:
+        delegate = self._delegate(fast)
+        if delegate is None or delegate.pipeline is None:
+            return original(fast, *args, **options)
+        if not args:
             try:
                 found = self._columns(fast, **options)
             except Exception:
                 found = None  # the real library raises its own error
             if found is not None:
                 return found
-        return original(fast, *args, **options)
+        with settings_lock():
+            return original(fast, *args, **options)
 
     def _columns(self, fast: Any, text: Any, **options: Any) -> Any:
         """Return the result of `_encode_plus` for one text or a batch; None for other inputs."""
@@ -115,13 +119,14 @@ class FastCalls:
             return None
         if {*map(type, texts)} != {str}:
             return None
-        fast.set_truncation_and_padding(**{name: options.get(name) for name in _SETTINGS})
         split, real = options.get("split_special_tokens"), getattr(fast, ATTRIBUTE)
         if split is None:
             split = fast.split_special_tokens
-        if real.encode_special_tokens != split:
-            real.encode_special_tokens = split
-        pipeline = self._patch.pipeline(real)
+        with settings_lock():
+            fast.set_truncation_and_padding(**{name: options.get(name) for name in _SETTINGS})
+            if real.encode_special_tokens != split:
+                real.encode_special_tokens = split
+            pipeline = self._patch.pipeline(real)
         if pipeline is None or pipeline.is_random:
             return None
         specials = check(options.get("add_special_tokens", True), bool)
