@@ -14,7 +14,8 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -45,6 +46,7 @@ _TEXT_BYTES, _CONVERSATION_BYTES = 400, 800
 _EVICTED_PART = 1 / 64
 
 
+T = TypeVar("T")
 # The length of the common prefix with the last text of a conversation, and whether that is less.
 _Seen: TypeAlias = dict[int, tuple[int, bool]]
 
@@ -128,6 +130,17 @@ class _StoredText:
             return np.asarray(session.buffer(0, session.count()))
         return np.concatenate([np.asarray(session.buffer(0, self.first_id)), self.ids])
 
+    def id_list(self) -> list[int]:
+        session = self.conversation.session
+        if self.cut is None:
+            return session.ids(0, session.count())
+        return session.ids(0, self.first_id) + self.ids.tolist()
+
+    def count(self) -> int:
+        return (
+            self.conversation.session.count() if self.cut is None else self.first_id + len(self.ids)
+        )
+
     def follow(self, changed: _StoredText) -> None:
         """Store this text relative to the new last text. `changed` was the last one before."""
         if self.first_id > changed.first_id:
@@ -193,12 +206,21 @@ class PrefixStore:
         if not isinstance(tokenizer, Tokenizer):
             raise TypeError(f"expected a Tokenizer from Tokenizer.load, got {shown(tokenizer)}")
         self._tokenizer = tokenizer
-        self._limit = arguments.whole_number(memory, "memory", 0, " (bytes)")
+        limit = arguments.whole_number(memory, "memory", 0, " (bytes)")
         self._choice = allowed_special
-        self._allowed = tokenizer._allowed(allowed_special)
-        self._core = tokenizer._core
+        self._open(tokenizer._core, tokenizer._allowed(allowed_special), limit)
+
+    @classmethod
+    def _of_core(cls, core: _native.Core, allowed: bytes | None, memory: int) -> PrefixStore:
+        """Return a store for a core without a Tokenizer. It cannot be pickled."""
+        store = cls.__new__(cls)
+        store._open(core, allowed, memory)
+        return store
+
+    def _open(self, core: _native.Core, allowed: bytes | None, limit: int) -> None:
+        self._core, self._allowed, self._limit = core, allowed, limit
         # Raises the error of a tokenizer without sessions.
-        self._core.session(self._allowed, _SPACING)
+        core.session(allowed, _SPACING)
         self._lock = threading.Lock()
         self.clear()
         _stores.add(self)
@@ -208,16 +230,23 @@ class PrefixStore:
 
         That is the stored text that has the longest common prefix with `text`.
         """
-        data = arguments.utf8(text)
+        return self._encode(arguments.utf8(text), _StoredText.all_ids)
+
+    def _id_list(self, data: bytes) -> list[int]:
+        return self._encode(data, _StoredText.id_list)[0]
+
+    def _encode(self, data: bytes, read: Callable[[_StoredText], T]) -> tuple[T, int]:
+        """Return the ids of a text as `read` returns them, and the number of shared ids."""
         known = np.empty(0, np.uint32)
         with self._lock:
             found = self._find(data)
             if found.nearest is None:
                 stored = None
             else:
-                kept = self._rewrite(data, found)
-                if kept is not None:
-                    return kept
+                rewritten = self._rewrite(data, found)
+                if rewritten is not None:
+                    text, kept = rewritten
+                    return read(text), kept
                 known = found.nearest.all_ids()
                 stored = found.nearest.conversation.session
             if stored is None or found.own < stored.bytes() * _COPIED_PART:
@@ -226,10 +255,11 @@ class PrefixStore:
                 session = stored.copy()
         # No other thread has this session.
         session.update(data)
-        ids = np.asarray(session.buffer(0, session.count()))
+        conversation = _Conversation(session)
+        ids, kept = read(conversation.last), _common_ids(conversation.last.all_ids(), known)
         with self._lock:
-            self._add(data, session)
-        return ids, _common_ids(ids, known)
+            self._add(data, conversation)
+        return ids, kept
 
     @property
     def memory(self) -> int:
@@ -292,24 +322,26 @@ class PrefixStore:
         own = 0 if nearest is None else seen[id(nearest.conversation)][0]
         return _Found(low, nearest, index, best, own)
 
-    def _rewrite(self, data: bytes, found: _Found) -> tuple[NDArray[np.uint32], int] | None:
-        """Encode a text that differs little from the last one of a conversation; None if not."""
+    def _rewrite(self, data: bytes, found: _Found) -> tuple[_StoredText, int] | None:
+        """Encode a text that differs little from the last one of a conversation; None if not.
+
+        Return the text, and the number of ids that it shares with the nearest one.
+        """
         nearest = found.nearest
         assert nearest is not None
         conversation = nearest.conversation
         self._conversations.move_to_end(id(conversation))
         if found.is_equal(data):
-            ids = nearest.all_ids()
-            return ids, len(ids)
+            return nearest, nearest.count()
         session, last = conversation.session, conversation.last
         own = found.own
         if session.bytes() - own > _REWRITTEN_BYTES_MAX or len(data) - own > _LOCKED_BYTES_MAX:
             return None
         position = found.position
         kept = conversation.rewrite(data, own)
-        ids = conversation.last.all_ids()
         if nearest is not last:
             if kept >= nearest.first_id:
+                ids = conversation.last.all_ids()
                 rest = _common_ids(ids[nearest.first_id :], nearest.ids)
                 kept = max(kept, nearest.first_id + rest)
         elif not last.end:  # the new text continues it
@@ -319,14 +351,13 @@ class PrefixStore:
         self._texts.insert(position, conversation.last)
         self._memory += conversation.measure()
         self._evict()
-        return ids, kept
+        return conversation.last, kept
 
-    def _add(self, data: bytes, session: _native.Session) -> None:
-        """Store the text of a new conversation, unless another thread has stored it."""
+    def _add(self, data: bytes, conversation: _Conversation) -> None:
+        """Store a new conversation, unless another thread has stored its text."""
         found = self._find(data)
         if found.is_equal(data):
             return
-        conversation = _Conversation(session)
         self._conversations[id(conversation)] = conversation
         self._texts.insert(found.position, conversation.last)
         self._memory += conversation.measure()

@@ -39,7 +39,7 @@ PYTHON_PACKAGES = [
 LINES_MAX = {
     "arrow": 510,
     "cli": 2620,
-    "compat": 4810,
+    "compat": 4900,
     "corpus": 2720,
     "formats": 4380,
     "inspection": 1580,
@@ -48,7 +48,7 @@ LINES_MAX = {
     "tokenizing": 4110,
     "training": 2230,
     "vocabularies": 150,
-    ".": 3930,
+    ".": 3960,
 }
 FILES_MAX = 130
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}

@@ -19,10 +19,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tokenmill import arguments
 from tokenmill.compat.tokenizers import Encoding, decoders
 from tokenmill.compat.tokenizers.pipeline import Pipeline
 from tokenmill.compat.transformers.delegate import ATTRIBUTE, KEY, Delegate
 from tokenmill.compat.transformers.fast_calls import FastCalls
+from tokenmill.compat.transformers.stored_core import default_memory
 from tokenmill.decoding import Decoder
 from tokenmill.errors import import_package
 
@@ -59,19 +61,27 @@ _lock = threading.Lock()
 _patch: Patch | None = None
 
 
-def patch() -> contextlib.ExitStack:
+def patch(*, prefix_store: int | None = None) -> contextlib.ExitStack:
     """Let tokenmill encode and decode for transformers' fast tokenizers, also for existing ones.
 
     A tokenizer that tokenmill cannot encode exactly stays as it is; see `is_patched`. The
     comparison with it is made while it is loaded, or at the first use of an existing one. `unpatch`
     reverts the patch, and `with patch():` reverts it at the end of the block. A second call has no
     effect. MissingExtraError, an ImportError, if transformers is not installed.
+
+    `prefix_store` is the memory in bytes for a PrefixStore of each tokenizer, in which texts of
+    4,096 characters and more are encoded. 0 turns it off. The default is the environment variable
+    TOKENMILL_PREFIX_STORE, such as 1GB, or no store.
     """
     global _patch
+    if prefix_store is None:
+        memory = default_memory()
+    else:
+        memory = arguments.whole_number(prefix_store, "prefix_store", 0, " (bytes)")
     undo = contextlib.ExitStack()
     with _lock:
         if _patch is None:
-            _patch = Patch()
+            _patch = Patch(memory)
             undo.callback(unpatch)
     return undo
 
@@ -94,8 +104,9 @@ def is_patched(tokenizer: object) -> bool:
 class Patch(contextlib.ExitStack):
     """The replaced attributes of both libraries. Closing it restores the originals."""
 
-    def __init__(self) -> None:
+    def __init__(self, store_memory: int = 0) -> None:
         super().__init__()
+        self.store_memory = store_memory
         user = "tokenmill.compat.transformers"
         tokenizers = import_package("tokenizers", user)
         transformers = import_package("transformers", user)

@@ -21,6 +21,7 @@ from tokenmill.compat.tokenizers import Encoding, Tokenizer, decoders, models, p
 from tokenmill.compat.tokenizers.components import AddedTokens
 from tokenmill.compat.tokenizers.encoding import Padding, Truncation, lazy_encoding
 from tokenmill.compat.tokenizers.pipeline import Pipeline
+from tokenmill.compat.transformers.stored_core import StoredCore
 
 if TYPE_CHECKING:
     from tokenmill.compat.transformers import Patch
@@ -169,6 +170,10 @@ class Delegate:
         if base is None or self._mine.encode_special_tokens != state.encode_special_tokens:
             self._mine.encode_special_tokens = state.encode_special_tokens
             base = self._mine._ready()
+            if self.patch.store_memory:
+                memory = self.patch.store_memory
+                core: Any = StoredCore.shared(base.core, real.to_str(), memory)
+                base = dataclasses.replace(base, core=core)
         pipeline = dataclasses.replace(
             base,
             processor=processors.PostProcessor.read(json.loads(state.processor)),
