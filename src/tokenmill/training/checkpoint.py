@@ -36,6 +36,7 @@ _FOLDER_PREFIX = "tokenmill-spill-"
 _LOCK_NAME = "lock"
 # A folder of this age has its lock, if its process is alive.
 _LOCK_SECONDS = 60.0
+_checked = 0.0
 
 # Seconds between two checkpoints. An interrupted run loses at most a minute of work.
 INTERVAL = 25.0
@@ -155,13 +156,16 @@ class Checkpoint:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A temporary folder that is removed at the end, or by the next call if the process is killed.
+    """A temporary folder that is removed at the end, or by a later call if the process is killed.
 
     The process keeps a lock on a file in the folder. A folder without a locked file is abandoned.
     """
-    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*/{_LOCK_NAME}"):
-        if _is_abandoned(path):
-            shutil.rmtree(path.parent, ignore_errors=True)
+    global _checked
+    if time.time() - _checked > _LOCK_SECONDS:  # listing a thousand files takes a millisecond
+        _checked = time.time()
+        for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*/{_LOCK_NAME}"):
+            if _is_abandoned(path):
+                shutil.rmtree(path.parent, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as name,
         (Path(name) / _LOCK_NAME).open("wb") as lock,
