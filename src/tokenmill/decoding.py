@@ -70,7 +70,7 @@ class Decoder:
         try:
             # A token that is text has whole characters. So the result is valid UTF-8 if and only if
             # each run of byte tokens is. Then the chain gives the same text.
-            text = b"".join([cached[id_] for id_ in ids]).decode("utf-8", self._errors)
+            text = b"".join(map(cached.__getitem__, ids)).decode("utf-8", self._errors)
         except (UnicodeError, _EmptyTokenError):
             return self.decode_slowly(ids, skip_special_tokens)
         return "".join(run_chain(self._rest, [text]))
