@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import families
 import pytest
 import tokenizers as theirs
 
@@ -82,6 +83,18 @@ def test_new_ids_are_counted_from_before_the_call() -> None:
             counts = [made.add_tokens(names), made.add_tokens(["z", "a", "v"])]
             found.append((counts, made.get_vocab()))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", [*families.BYTE_LEVEL, *families.PIECES])
+def test_single_names_equal_those_of_the_whole_vocabulary(name: str) -> None:
+    """Single names are made without the others, until the vocabulary is read."""
+    is_bytes = name in families.BYTE_LEVEL
+    made = ours.Tokenizer.from_str((families.byte_level if is_bytes else families.pieces)(name))
+    found = {id_: made.model.id_to_token(id_) for id_ in range(2000)}
+    assert "_vocab" not in vars(made.model)
+    names = {id_: token for token, id_ in made.model._vocab.items()}
+    assert len(names) > 200 and found == {id_: names.get(id_) for id_ in range(2000)}
+    assert made.model.id_to_token((1 << 32) - 1) is None
 
 
 def test_tokens_given_as_specials_become_special() -> None:

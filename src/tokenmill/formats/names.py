@@ -110,13 +110,40 @@ def names_of(model: Model) -> list[str]:
         return [shown[start:end] for start, end in zip(starts, ends, strict=True)]
     names = []
     for start, end, kind in zip(starts, ends, kinds, strict=True):
-        if kind == BYTE:
-            names.append(f"<0x{data[start]:02X}>")
-        elif is_shown and kind != DECODED:
-            names.append(shown[start:end])
-        else:
-            names.append(_decode(data[start:end]))
+        is_text = kind in (BYTE, DECODED) or not is_shown
+        names.append(_name_of(data[start:end], kind) if is_text else shown[start:end])
     return names
+
+
+class NamesById(dict[int, str]):
+    """Id → the name of its token, or None. A name is made when it is first read.
+
+    The names of all tokens take a tenth of a second and tens of megabytes.
+    """
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model, self._is_shown = model, model.base == "bytes"
+        self._ends = np.cumsum(model.lengths, dtype=np.int64)
+        # Of tokens with the same id the last one counts.
+        self._order = np.argsort(model.ids, kind="stable")
+        self._sorted = model.ids[self._order].astype(np.int64)
+
+    def __missing__(self, id_: int) -> str | None:
+        place = int(self._sorted.searchsorted(id_, "right")) - 1
+        if place < 0 or self._sorted[place] != id_:
+            return None
+        index, model = int(self._order[place]), self._model
+        end, kind = int(self._ends[index]), int(model.kinds[index])
+        token = model.data[end - int(model.lengths[index]) : end]
+        is_text = kind in (BYTE, DECODED) or not self._is_shown
+        self[id_] = name = _name_of(token, kind) if is_text else spell(token)
+        return name
+
+
+def _name_of(token: bytes, kind: int) -> str:
+    """Return the name of a token whose bytes are not shown as characters."""
+    return f"<0x{token[0]:02X}>" if kind == BYTE else _decode(token)
 
 
 def _decode(token: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -29,7 +29,7 @@ from tokenmill.compat.tokenizers.components import (
 from tokenmill.errors import TokenizersError
 from tokenmill.files import write_together
 from tokenmill.formats import tokenizer_json
-from tokenmill.formats.names import names_of
+from tokenmill.formats.names import NamesById, names_of
 from tokenmill.formats.spec import TokenizerSpec
 
 Vocabulary: TypeAlias = dict[str, int]
@@ -121,14 +121,16 @@ class BPE(
         return tokenizer_json.write_merges(self._spec, names_of(self._spec.model))
 
     @once
-    def _token_map(self) -> dict[int, str]:
-        return {id_: token for token, id_ in self._vocab.items()}
+    def _token_of(self) -> Callable[[int], str | None]:
+        if "_vocab" not in vars(self):
+            return NamesById(self._spec.model).__getitem__
+        return {id_: token for token, id_ in self._vocab.items()}.get
 
     def _replace(self, vocabulary: Vocabulary, merges: Merges, by: trainers.BpeTrainer) -> None:
         """Take the result of training. The marks of words are the trainer's as well."""
         for name in ("continuing_subword_prefix", "end_of_word_suffix"):
             setattr(self, name, getattr(by, name))
-        vars(self).pop("_token_map", None)
+        vars(self).pop("_token_of", None)
         self._vocab, self._merges = vocabulary, merges
         self._version += 1
 
@@ -149,7 +151,7 @@ class BPE(
 
     def id_to_token(self, id: int) -> str | None:
         """Return the token of an id, or None."""
-        return self._token_map.get(check_id(id))
+        return self._token_of(check_id(id))
 
     def tokenize(self, sequence: str) -> list[Token]:
         """Return the tokens of a pretoken."""

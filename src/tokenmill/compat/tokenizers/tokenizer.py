@@ -250,7 +250,7 @@ class Tokenizer:
     def _token(self, id_: int) -> str | None:
         found = self._added.by_id.get(id_)
         if found is None:
-            return self._bpe()._token_map.get(id_)
+            return self._bpe()._token_of(id_)
         if self._normalizer is None or not found.normalized:
             return found.content
         # A decoder reverts the normalizer, so its input is the normalized text.
