@@ -55,7 +55,7 @@ def test_wheel_is_for_the_stable_abi_and_complete(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     native = [name for name in names if name.startswith("tokenmill/_native.")]
     assert sorted(Path(name).suffix for name in native) == [".pyi", ".so"]
-    assert {"tokenmill/py.typed", "tokenmill/inspection/page.css"} <= {*names}
+    assert {"tokenmill.pth", "tokenmill/py.typed", "tokenmill/inspection/page.css"} <= {*names}
     assert not [name for name in names if name.endswith((".zig", ".new"))]
     assert not [name for name in names if "ladder" in name]
 
