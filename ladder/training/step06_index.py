@@ -5,8 +5,8 @@ types and visits no other. They are few: most pairs occur in a handful of types,
 have rarer pairs.
 
 Costs: a set per pair. Each change of a type is now also a change of the index.
-Saves: the traversal of all types for every merge. This is the largest gain of the ladder: from now
-on the time does not grow with types × merges, but with the number of changes.
+Saves: the traversal of all types for every merge. From now on the time grows with the number of
+changes, and not with types × merges, so a larger text or vocabulary has a larger gain.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Step 9, lazy index compaction: rebuild lists that are mostly stale.
 
 The idea: a lazy list only grows. Each type that loses a pair leaves one stale entry in the list of
-the pair. These losses are counted. After each merge, the lists of the pairs with lower counts are
-checked: the list of a vanished pair is dropped, and a long, mostly stale list is rebuilt from the
-types that still contain the pair, each once.
+the pair. `touched` counts these losses, and the other entries are live. After each merge, the lists
+of the pairs with lower counts are checked: the list of a vanished pair is dropped, and a long,
+mostly stale list is rebuilt from the types that still contain the pair, each once.
 
 Costs: a counter per pair, and a set per merge.
 Saves: memory, but no time. The list of a pair is filled by the merge that makes the younger of its
