@@ -23,6 +23,7 @@ pub const mergeFiles = merge.mergeFiles;
 pub const weightFailureOf = merge.weightFailureOf;
 pub const findLastCut = @import("count/cuts.zig").findLast;
 pub const failureOf = @import("count/failures.zig").failureOf;
+pub const Report = @import("count/failures.zig").Report;
 
 /// A pretoken and its count. A source of entries has `len`, the number of entries, `bytes_total`,
 /// the bytes of all entries, and `next() Error!?Entry`, whose result is valid until the next call.
@@ -36,6 +37,8 @@ pub const Error = error{
     PretokenTooLong,
     /// A count, or the sum of all counts, is 2^64 or more.
     CountTooLarge,
+    /// An addition to the counter failed, so its counts are not known.
+    CountsUnknown,
     /// A file is not valid. The report has the reason and the offset.
     InvalidFile,
     /// A system call failed. The report has the path and the error.
@@ -48,32 +51,6 @@ pub var spill_entries: std.atomic.Value(usize) = .init(1 << 20);
 
 /// Bytes of the longest pretoken.
 pub const bytes_max = std.math.maxInt(i32);
-
-/// The error of a file.
-pub const Report = struct {
-    path_bytes: [400]u8 = undefined,
-    path_len: usize = 0,
-    what: []const u8 = "",
-    offset: u64 = 0,
-    system: ?anyerror = null,
-
-    pub fn setPath(self: *Report, new: []const u8) void {
-        self.path_len = @min(new.len, self.path_bytes.len);
-        @memcpy(self.path_bytes[0..self.path_len], new[0..self.path_len]);
-    }
-    pub fn path(self: *const Report) []const u8 {
-        return self.path_bytes[0..self.path_len];
-    }
-    pub fn invalid(self: *Report, what: []const u8, offset: u64) Error {
-        self.what = what;
-        self.offset = offset;
-        return error.InvalidFile;
-    }
-    pub fn failed(self: *Report, failure: anyerror) Error {
-        self.system = failure;
-        return error.FileFailed;
-    }
-};
 
 /// Documents that were read together. With `continues` the last one continues in the next block.
 pub const Block = struct { texts: []const []const u8, continues: bool };
@@ -93,6 +70,8 @@ pub const Counter = struct {
     threads_max: usize = 1,
     /// The end of a document that continues in the next block, from its last cut.
     open: std.ArrayList(u8) = .empty,
+    /// Whether a call failed in the middle. Then the counts are not known.
+    is_broken: bool = false,
 
     /// Takes ownership of `scheme`, also if the call fails. `names` are the special tokens, in any
     /// order.
@@ -133,6 +112,17 @@ pub const Counter = struct {
         self.tallies.clearAndFree(self.gpa);
     }
 
+    /// Returns an error if the counts are not known.
+    pub fn check(self: *const Counter) error{CountsUnknown}!void {
+        if (self.is_broken) return error.CountsUnknown;
+    }
+
+    /// Drops the counts after a call that failed in the middle.
+    fn breakOff(self: *Counter) void {
+        self.is_broken = true;
+        self.clear();
+    }
+
     /// Returns the bytes of the tables and of the open document.
     pub fn memory(self: *const Counter) usize {
         var bytes: usize = self.open.capacity;
@@ -155,13 +145,15 @@ pub const Counter = struct {
     }
 
     /// Counts the pretokens of texts, each of which is a document. After an error the counts are
-    /// not valid.
+    /// not known, and further calls fail.
     pub fn add(
         self: *Counter,
         texts: []const []const u8,
         threads: usize,
         poll: ?platform.threads.Poll,
     ) Error!void {
+        try self.check();
+        errdefer self.breakOff();
         const workers_max = if (self.ordered) 1 else @min(threads, platform.threads.threads_max);
         var plan: Plan = try .init(self.gpa, .{
             .scheme = &self.scheme,
@@ -196,6 +188,8 @@ pub const Counter = struct {
         threads: usize,
         poll: ?platform.threads.Poll,
     ) Error!void {
+        try self.check();
+        errdefer self.breakOff();
         var arena_state: std.heap.ArenaAllocator = .init(self.gpa);
         defer arena_state.deinit();
         const arena = arena_state.allocator();
@@ -235,8 +229,11 @@ pub const Counter = struct {
         return if (cuts.fits(&self.scheme)) findLastCut(text, &self.specials) else null;
     }
 
-    /// Returns all counts. The counter is empty afterwards.
+    /// Returns all counts. The counter is empty afterwards. After an error a part of the counts is
+    /// added up, so they are not known.
     pub fn take(self: *Counter) Error!Inventory {
+        try self.check();
+        errdefer self.breakOff();
         const tallies = self.tallies.items;
         const inventory = if (self.ordered and tallies.len > 0)
             try fold.takeOrdered(self.gpa, tallies[0])
@@ -253,6 +250,7 @@ pub const Counter = struct {
         report: *Report,
         poll: ?platform.threads.Poll,
     ) Error!void {
+        try self.check();
         const tallies = self.tallies.items;
         const entries_max = spill_entries.load(.monotonic);
         const slices = try sorted.slicesOf(self.gpa, tallies, entries_max);

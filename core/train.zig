@@ -21,6 +21,7 @@ const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("platform.zig");
 const changes = @import("train/changes.zig");
+const Failure = @import("failure.zig").Failure;
 const Merge = @import("train/search.zig").Merge;
 const pairs_ = @import("train/pairs.zig");
 const queue = @import("train/queue.zig");
@@ -34,6 +35,12 @@ pub const Error = error{ OutOfMemory, Interrupted };
 
 /// Ids stay below this, as in vocabularies.
 pub const ids_end_max = 1 << 24;
+
+/// Returns the reason for ids that no learner can use; see `Options`.
+pub fn failureOf(first_id: u32, ids_end: u64) ?Failure {
+    if (first_id <= ids_end and ids_end <= ids_end_max) return null;
+    return .init(.value, "vocabulary size {d} is too large", .{ids_end});
+}
 
 pub const Options = struct {
     ties: Ties = .ids,
@@ -80,7 +87,7 @@ pub fn Learner(comptime Token: type) type {
         const Self = @This();
         pub const Id = Token;
         const Shard = shards_.Shard(Token);
-        const Failure = enum(u8) { none, out_of_memory, interrupted };
+        const Outcome = enum(u8) { none, out_of_memory, interrupted };
 
         gpa: Allocator,
         options: Options,
@@ -109,7 +116,7 @@ pub fn Learner(comptime Token: type) type {
         is_made: []bool,
         phase: enum { sketch, survey, enlist, merge, scan, done } = .survey,
         sketch: pairs_.Sketch = .{},
-        failure: std.atomic.Value(Failure) = .init(.none),
+        failure: std.atomic.Value(Outcome) = .init(.none),
         poll: ?platform.threads.Poll = null,
         /// Steps of an average partition at the last round, and at the last poll.
         steps: usize = 0,
@@ -117,7 +124,8 @@ pub fn Learner(comptime Token: type) type {
 
         pub fn init(gpa: Allocator, options: Options) Allocator.Error!Self {
             // The first occurrence of a pair depends on the order of all words.
-            const threads = if (options.ties == .order) 1 else @max(1, options.threads);
+            const wanted = if (options.ties == .order) 1 else options.threads;
+            const threads = std.math.clamp(wanted, 1, platform.threads.threads_max);
             const is_made = try gpa.alloc(bool, options.ids_end);
             errdefer gpa.free(is_made);
             const made_from = @min(options.made_from, options.first_id);

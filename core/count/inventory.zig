@@ -58,10 +58,12 @@ pub const Inventory = struct {
         gpa.free(self.counts);
     }
 
-    /// Returns the sum of all counts, or null if it is 2^64 or more.
-    pub fn total(self: *const Inventory) ?u64 {
+    /// Returns the sum of all counts.
+    pub fn total(self: *const Inventory) error{CountTooLarge}!u64 {
         var sum: u64 = 0;
-        for (self.counts) |count| sum = std.math.add(u64, sum, count) catch return null;
+        for (self.counts) |count| {
+            sum = std.math.add(u64, sum, count) catch return error.CountTooLarge;
+        }
         return sum;
     }
 

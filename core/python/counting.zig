@@ -33,27 +33,15 @@ const Counter = struct {
     pub const busy_text = "another thread is using this counter; give each thread its own";
 
     counter: counts.Counter,
-    /// Whether an addition was interrupted. Then the counts are unknown.
-    is_broken: bool = false,
 
     pub fn deinit(self: *Counter) void {
         self.counter.deinit();
     }
-
-    fn usable(self: *Counter, call: Call) Raised!*counts.Counter {
-        if (!self.is_broken) return &self.counter;
-        const text = "an addition to this counter did not end, so its counts are not known; " ++
-            "count again with a new one";
-        return call.fail(.input, text, .{});
-    }
-
-    /// Drops the counts after a call that ended in the middle.
-    fn broken(self: *Counter, call: Call, failure: counts.Error) Raised {
-        self.is_broken = true;
-        self.counter.clear();
-        return call.raise(counts.failureOf(failure, &.{}));
-    }
 };
+
+fn raise(call: Call, failure: counts.Error) Raised {
+    return call.raise(counts.failureOf(failure, &.{}));
+}
 
 /// Counter(scheme, special_tokens, seed, ordered)
 fn newCounter(call: Call, args: struct {
@@ -73,9 +61,8 @@ fn addTexts(
     self: *Counter,
     args: struct { texts: Texts, threads: Threads },
 ) Error!void {
-    const counter = try self.usable(call);
-    const given = .{ counter, args.texts.slices.items, args.threads.value };
-    object_.polled(counts.Counter.add, given) catch |failure| return self.broken(call, failure);
+    const given = .{ &self.counter, args.texts.slices.items, args.threads.value };
+    object_.polled(counts.Counter.add, given) catch |failure| return raise(call, failure);
 }
 
 /// add_blocks(blocks, threads): `blocks` are tuples (data, spans, whether the last one continues)
@@ -84,10 +71,8 @@ fn addBlocks(
     self: *Counter,
     args: struct { blocks: Blocks, threads: Threads },
 ) Error!void {
-    const counter = try self.usable(call);
-    const given = .{ counter, args.blocks.items.items, args.threads.value };
-    object_.polled(counts.Counter.addBlocks, given) catch |failure|
-        return self.broken(call, failure);
+    const given = .{ &self.counter, args.blocks.items.items, args.threads.value };
+    object_.polled(counts.Counter.addBlocks, given) catch |failure| return raise(call, failure);
 }
 
 /// Blocks of documents. Their memory is kept alive while it is read without the GIL.
@@ -132,18 +117,15 @@ const Blocks = struct {
 
 /// take() → Inventory; the counter is empty afterwards
 fn take(call: Call, self: *Counter) Error!Inventory {
-    const counter = try self.usable(call);
-    // After a failure, a part of the counts may be added up.
-    const taken = object_.unlocked(counts.Counter.take, .{counter}) catch |failure|
-        return self.broken(call, failure);
+    const taken = object_.unlocked(counts.Counter.take, .{&self.counter}) catch |failure|
+        return raise(call, failure);
     return .{ .inventory = taken };
 }
 
 /// spill(path): writes all counts to a file; the counter is empty afterwards
 fn spillCounts(call: Call, self: *Counter, args: struct { path: Path }) Error!void {
-    const counter = try self.usable(call);
     var report: counts.Report = .{};
-    const given = .{ counter, args.path.text.bytes, &report };
+    const given = .{ &self.counter, args.path.text.bytes, &report };
     object_.polled(counts.Counter.spill, given) catch |failure|
         return call.raise(counts.failureOf(failure, &report));
 }
@@ -154,7 +136,8 @@ fn number(
 ) fn (Call, *Counter) Error!u64 {
     return struct {
         fn get(call: Call, self: *Counter) Error!u64 {
-            const counter = try self.usable(call);
+            const counter = &self.counter;
+            counter.check() catch |failure| return raise(call, failure);
             return switch (what) {
                 .memory => counter.memory(),
                 .unique => counter.unique(),
@@ -241,8 +224,7 @@ fn arrays(_: Call, self: *Inventory) Error!Pretokens {
 
 /// total() → the sum of all counts
 fn inventoryTotal(call: Call, self: *Inventory) Error!u64 {
-    return self.inventory.total() orelse
-        call.fail(.input, "the counts add up to 2^64 or more", .{});
+    return self.inventory.total() catch |failure| raise(call, failure);
 }
 
 /// write(path, metadata): sorted, and equal entries added up

@@ -33,16 +33,18 @@ const Learner = struct {
     learner: source.Learner,
     /// The thread that runs it and reports its progress, if there is one.
     runner: ?platform.threads.Id = null,
-    has_run: bool = false,
 
     pub fn deinit(self: *Learner) void {
         self.learner.deinit();
     }
 
-    /// Returns the learner if words can be added.
-    fn open(self: *Learner, call: Call) Raised!*source.Learner {
-        if (!self.has_run) return &self.learner;
-        return call.fail(.busy, "this learner has already run", .{});
+    fn raise(
+        self: *const Learner,
+        call: Call,
+        failure: source.AnyError,
+        report: *const counts.Report,
+    ) Raised {
+        return call.raise(self.learner.failureOf(failure, report));
     }
 };
 
@@ -62,17 +64,15 @@ fn newLearner(call: Call, args: struct {
     revives: bool,
     scripts: []const u32,
 }) Error!Learner {
-    if (args.ids_end > train.ids_end_max or args.first_id > args.ids_end) {
-        return call.fail(.value, "vocabulary size {d} is too large", .{args.ids_end});
-    }
+    if (train.failureOf(args.first_id, args.ids_end)) |reason| return call.raise(reason);
     var made: source.Learner = try .init(gpa, .{
         .ties = args.ties,
         .first_id = args.first_id,
-        .made_from = @intCast(@min(args.made_from, args.ids_end)),
+        .made_from = args.made_from,
         .ids_end = @intCast(args.ids_end),
         .count_min = args.count_min,
         .len_end = std.math.cast(u32, args.len_end) orelse std.math.maxInt(u32),
-        .threads = @min(args.threads.value, platform.threads.threads_max),
+        .threads = args.threads.value,
         .memory = args.memory.value,
         .revives = args.revives,
     });
@@ -90,49 +90,25 @@ fn newLearner(call: Call, args: struct {
 
 /// spill(files): stores the words to be added in open files, one per thread
 fn spillWords(call: Call, self: *Learner, args: struct { files: []const u32 }) Error!void {
-    const learner = try self.open(call);
-    if (!learner.takesFiles(args.files)) {
-        return call.fail(.value, "expected a file per thread before words", .{});
-    }
-    var file: u32 = 0;
-    learner.spillTo(args.files, &file) catch |failure| switch (failure) {
-        error.OutOfMemory => return error.OutOfMemory,
-        error.FileNotOpen => {
-            // Only some of the words would be stored in files.
-            self.has_run = true;
-            return call.fail(.value, "file {d} is not open", .{file});
-        },
-    };
+    self.learner.spillTo(args.files) catch |failure| return self.raise(call, failure, &.{});
 }
 
 /// add(counts): adds the pretokens of an Inventory or a CountsFile as words of the alphabet's ids
 fn addCounts(call: Call, self: *Learner, args: struct { counts: Counts }) Error!void {
-    const learner = try self.open(call);
     switch (args.counts) {
         .inventory => |object| {
-            const given = .{ learner, &object.value.?.inventory };
+            const given = .{ &self.learner, &object.value.?.inventory };
             object_.unlocked(source.Learner.addInventory, given) catch |failure|
-                return unknown(call, self, failure, &.{});
+                return self.raise(call, failure, &.{});
         },
         .file => |object| {
             const file = try object.borrow(call);
             defer object.giveBack();
-            const given = .{ learner, &file.open.reader };
+            const given = .{ &self.learner, &file.open.reader };
             object_.unlocked(source.Learner.addFile, given) catch |failure|
-                return unknown(call, self, failure, &file.open.report);
+                return self.raise(call, failure, &file.open.report);
         },
     }
-}
-
-/// Raises an exception after which an unknown part of the words was added.
-fn unknown(
-    call: Call,
-    self: *Learner,
-    failure: source.AnyError,
-    report: *const counts.Report,
-) Raised {
-    self.has_run = true;
-    return call.raise(source.failureOf(failure, report));
 }
 
 const Counts = union(enum) {
@@ -153,14 +129,8 @@ fn addIds(call: Call, self: *Learner, args: struct {
     lengths: []const u32,
     counts: []const u64,
 }) Error!void {
-    const learner = try self.open(call);
-    var total: u64 = 0;
-    for (args.lengths) |length| total += length;
-    if (args.lengths.len != args.counts.len or total != args.ids.len) {
-        return call.fail(.value, "lengths, counts and ids are inconsistent", .{});
-    }
-    learner.addWords(args.ids, args.lengths, args.counts) catch |failure|
-        return unknown(call, self, failure, &.{});
+    self.learner.addWords(args.ids, args.lengths, args.counts) catch |failure|
+        return self.raise(call, failure, &.{});
 }
 
 /// The poll during a run: checks for signals, and reports progress to the caller.
@@ -196,22 +166,17 @@ const Asking = struct {
 
 /// run(progress): learns the merges; progress(merges, count) is called periodically
 fn run(call: Call, self: *Learner, args: struct { progress: ?*Object }) Error!void {
-    const learner = try self.open(call);
-    self.has_run = true;
     self.runner = platform.threads.currentId();
     defer self.runner = null;
     var asking: Asking = .{
         .unlocked = .begin(),
         .call = call,
-        .learner = learner,
+        .learner = &self.learner,
         .progress = args.progress,
     };
-    const outcome = learner.run(.{ .context = &asking, .function = Asking.ask });
+    const outcome = self.learner.run(.{ .context = &asking, .function = Asking.ask });
     asking.unlocked.end();
-    outcome catch |failure| switch (failure) {
-        error.OutOfMemory => return error.OutOfMemory,
-        error.Interrupted => return error.Raised,
-    };
+    outcome catch |failure| return self.raise(call, failure, &.{});
 }
 
 /// Merges in the order in which they were learned.

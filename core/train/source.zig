@@ -21,22 +21,16 @@ pub const Error = error{
     CountsTooLarge,
     /// A word has an id without a token.
     NoSuchId,
+    /// The arrays of words do not describe the same words.
+    InconsistentWords,
+    /// There is no distinct file for each partition, or there are words already.
+    NoFileEach,
+    /// `Learner.rejected_file` is not an open file.
+    FileNotOpen,
+    /// It has run, or a call failed after it had added a part of its words.
+    Closed,
 };
-pub const AddError = counts.Error || error{CountsTooLarge};
-pub const AnyError = AddError || Error;
-
-/// Returns the reason for words that cannot be added.
-pub fn failureOf(failure: AnyError, report: *const counts.Report) Failure {
-    return switch (failure) {
-        error.CountsTooLarge => .init(
-            .value,
-            "the counts of all pairs add up to 2^63 or more; use smaller weights",
-            .{},
-        ),
-        error.NoSuchId => .init(.value, "a word has an unknown token id", .{}),
-        else => |other| counts.failureOf(other, report),
-    };
-}
+pub const AnyError = counts.Error || Error;
 
 /// The tokens that exist before the first merge.
 pub const Tokens = struct {
@@ -55,6 +49,10 @@ pub const Learner = struct {
     alphabet: [256]u32 = @splat(no_id),
     /// Number of pairs in the words.
     pairs: u64 = 0,
+    /// Whether it has run, or a call failed after a part of its words. Then no word can be added.
+    is_closed: bool = false,
+    /// Set with error.FileNotOpen.
+    rejected_file: u32 = 0,
 
     const Inner = union(enum) { narrow: train.Learner(u16), wide: train.Learner(u32) };
 
@@ -70,6 +68,31 @@ pub const Learner = struct {
         switch (self.inner) {
             inline else => |*learner| learner.deinit(),
         }
+    }
+
+    /// Returns the reason for words that cannot be added. The report is that of their file.
+    pub fn failureOf(
+        self: *const Learner,
+        failure: AnyError,
+        report: *const counts.Report,
+    ) Failure {
+        return switch (failure) {
+            error.CountsTooLarge => .init(
+                .value,
+                "the counts of all pairs add up to 2^63 or more; use smaller weights",
+                .{},
+            ),
+            error.NoSuchId => .init(.value, "a word has an unknown token id", .{}),
+            error.InconsistentWords => .init(
+                .value,
+                "lengths, counts and ids are inconsistent",
+                .{},
+            ),
+            error.NoFileEach => .init(.value, "expected a file per thread before words", .{}),
+            error.FileNotOpen => .init(.value, "file {d} is not open", .{self.rejected_file}),
+            error.Closed => .init(.busy, "this learner has already run", .{}),
+            else => |other| counts.failureOf(other, report),
+        };
     }
 
     /// Adds the tokens. Returns the reason if they are inconsistent.
@@ -106,7 +129,7 @@ pub const Learner = struct {
     }
 
     /// Whether the partitions have no words and no files, and there is a distinct file for each.
-    pub fn takesFiles(self: *const Learner, files: []const u32) bool {
+    fn takesFiles(self: *const Learner, files: []const u32) bool {
         switch (self.inner) {
             inline else => |*learner| {
                 if (files.len < learner.shards.len) return false;
@@ -120,30 +143,34 @@ pub const Learner = struct {
         }
     }
 
-    /// Stores the words to be added in open files, one per partition. See `takesFiles`. On
-    /// error.FileNotOpen `culprit` is the file.
-    pub fn spillTo(
-        self: *Learner,
-        files: []const u32,
-        culprit: *u32,
-    ) platform.spill.Error!void {
+    /// Stores the words to be added in open files, a distinct one for each partition.
+    pub fn spillTo(self: *Learner, files: []const u32) Error!void {
+        if (self.is_closed) return error.Closed;
+        if (!self.takesFiles(files)) return error.NoFileEach;
+        errdefer self.is_closed = true;
         switch (self.inner) {
             inline else => |*learner| {
                 for (learner.shards, files[0..learner.shards.len]) |*shard, file| {
-                    culprit.* = file;
+                    self.rejected_file = file;
                     try shard.spillTo(@bitCast(file));
                 }
             },
         }
     }
 
-    pub fn addInventory(self: *Learner, inventory: *const counts.Inventory) AddError!void {
+    /// Adds the pretokens of an inventory as words.
+    pub fn addInventory(self: *Learner, inventory: *const counts.Inventory) AnyError!void {
+        if (self.is_closed) return error.Closed;
+        errdefer self.is_closed = true;
         switch (self.inner) {
             inline else => |*learner| try Adding(@TypeOf(learner)).all(self, learner, inventory),
         }
     }
 
-    pub fn addFile(self: *Learner, reader: *counts.Reader) AddError!void {
+    /// Adds the pretokens of a file of counts as words.
+    pub fn addFile(self: *Learner, reader: *counts.Reader) AnyError!void {
+        if (self.is_closed) return error.Closed;
+        errdefer self.is_closed = true;
         reader.rewind();
         switch (self.inner) {
             inline else => |*learner| {
@@ -156,13 +183,18 @@ pub const Learner = struct {
         }
     }
 
-    /// Adds words of existing tokens, concatenated. `lengths` adds up to the number of ids.
+    /// Adds words of existing tokens, concatenated, with the length and the count of each.
     pub fn addWords(
         self: *Learner,
         ids: []const u32,
         lengths: []const u32,
         amounts: []const u64,
     ) Error!void {
+        if (self.is_closed) return error.Closed;
+        var total: u64 = 0;
+        for (lengths) |length| total += length;
+        if (lengths.len != amounts.len or total != ids.len) return error.InconsistentWords;
+        errdefer self.is_closed = true;
         var start: usize = 0;
         switch (self.inner) {
             inline else => |*learner| for (lengths, amounts, 0..) |length, count, index| {
@@ -186,7 +218,10 @@ pub const Learner = struct {
         self.pairs = sum;
     }
 
-    pub fn run(self: *Learner, poll: platform.threads.Poll) train.Error!void {
+    /// Learns the merges, once.
+    pub fn run(self: *Learner, poll: platform.threads.Poll) AnyError!void {
+        if (self.is_closed) return error.Closed;
+        self.is_closed = true;
         switch (self.inner) {
             inline else => |*learner| {
                 learner.poll = poll;
@@ -224,15 +259,15 @@ fn Adding(comptime Pointer: type) type {
         alphabet: *const [256]u32,
         learner: Pointer,
         inventory: *const counts.Inventory,
-        outcomes: []AddError!u64,
+        outcomes: []AnyError!u64,
 
         fn all(
             owner: *Learner,
             learner: Pointer,
             inventory: *const counts.Inventory,
-        ) AddError!void {
+        ) AnyError!void {
             const shards = learner.shards.len;
-            const outcomes = try owner.gpa.alloc(AddError!u64, shards);
+            const outcomes = try owner.gpa.alloc(AnyError!u64, shards);
             defer owner.gpa.free(outcomes);
             const self: Self = .{
                 .alphabet = &owner.alphabet,
@@ -249,7 +284,7 @@ fn Adding(comptime Pointer: type) type {
         }
 
         /// Adds the entries of one partition and returns the number of their pairs.
-        fn pairsOf(self: Self, shard: usize) AddError!u64 {
+        fn pairsOf(self: Self, shard: usize) AnyError!u64 {
             const lengths = self.inventory.lengths;
             const shards = self.learner.shards.len;
             var source = self.inventory.source();
@@ -275,7 +310,7 @@ inline fn addEntry(
     learner: anytype,
     shard: usize,
     entry: counts.Entry,
-) AddError!u64 {
+) AnyError!u64 {
     var len: u32 = 0;
     for (entry.bytes) |byte| len += @intFromBool(alphabet[byte] != no_id);
     if (len < 2) return 0;
