@@ -10,6 +10,7 @@ pub const json_lines = @import("documents/json_lines.zig");
 pub const split = @import("documents/split.zig").split;
 pub const utf8 = @import("documents/utf8.zig");
 pub const Span = @import("documents/span.zig").Span;
+pub const textsOf = @import("documents/span.zig").textsOf;
 pub const Checksum = @import("documents/checksum.zig").Checksum;
 
 /// The number of newlines in a block.

@@ -31,6 +31,18 @@ pub fn failureOf(len: usize) ?Failure {
     return .init(.value, format, .{len});
 }
 
+/// Returns the reason if a stretch of a conversation is too long or has wrong ranges.
+pub fn stretchFailureOf(text: []const u8, within: []const normal.Place, offset: u32) ?Failure {
+    if (failureOf(text.len + offset)) |failure| return failure;
+    var from: u32 = 0;
+    for (within) |range| {
+        if (from <= range.start and range.start <= range.end and range.end <= text.len) {
+            from = range.end;
+        } else return .init(.value, "within must have ranges of the text, in order", .{});
+    }
+    return null;
+}
+
 /// Appends the ids and spans of any bytes of which `failureOf` returns null. `allowed` is that of
 /// `Encoder.encode`.
 pub fn encode(
@@ -54,7 +66,7 @@ pub const Stretch = struct {
     offset: usize,
 };
 
-/// Appends the ids and spans of a stretch.
+/// Appends the ids and spans of a stretch of which `stretchFailureOf` returns null.
 pub fn encodeStretch(
     encoder: *Encoder,
     text: []const u8,

@@ -170,6 +170,13 @@ pub const Preprocessor = struct {
         return self.names.name(index);
     }
 
+    /// Returns the reason if `allowed` does not have one byte per added token.
+    pub fn choiceFailureOf(self: *const Preprocessor, allowed: []const u8) ?Failure {
+        if (allowed.len == self.ids.len) return null;
+        const format = "got a choice of {d} added tokens, expected {d}";
+        return .init(.value, format, .{ allowed.len, self.ids.len });
+    }
+
     /// Returns one byte per added token, or null if no added token is searched for.
     pub fn choiceOf(self: *const Preprocessor, allowed: ?[]const u8) ?[]const u8 {
         return allowed orelse self.default;

@@ -75,14 +75,16 @@ pub const Session = struct {
         };
     }
 
-    /// Replaces all bytes from `cut` on, and returns the number of leading ids that stay unchanged.
-    /// `new` must not be memory of the session. A change that fails has no effect.
+    /// Replaces all bytes from `byte` on, or appends if the text ends before it. Returns the number
+    /// of leading ids that stay unchanged. `new` must not be memory of the session. A change that
+    /// fails has no effect.
     pub fn replace(
         self: *Session,
         encoder: *Encoder,
-        cut: usize,
+        byte: usize,
         new: []const u8,
     ) Error!usize {
+        const cut = @min(byte, self.text().len);
         const removed = unicode.countCharacters(self.text()[cut..]);
         const kept = switch (self.way) {
             inline else => |*way| try way.replace(encoder, cut, new),
@@ -109,9 +111,10 @@ pub const Session = struct {
     /// whether the text of the session is less.
     pub const Comparison = struct { common: usize, is_less: bool };
 
-    /// Compares the text of the session with another, whose first `start` bytes are equal.
-    pub fn compare(self: *const Session, other: []const u8, start: usize) Comparison {
+    /// Compares the text of the session with another, whose first `equal` bytes are equal.
+    pub fn compare(self: *const Session, other: []const u8, equal: usize) Comparison {
         const own = self.text();
+        const start = @min(equal, own.len, other.len);
         const common = start + direct.commonLen(own[start..], other[start..]);
         const is_less = common < other.len and (common == own.len or own[common] < other[common]);
         return .{ .common = common, .is_less = is_less };
@@ -124,18 +127,19 @@ pub const Session = struct {
         };
     }
 
-    /// Returns the number of bytes after the offset from which a change at `cut` resumes.
-    pub fn bytesAfterCheckpoint(self: *const Session, cut: usize) usize {
+    /// Returns the number of bytes after the offset from which a change at `byte` resumes.
+    pub fn bytesAfterCheckpoint(self: *const Session, byte: usize) usize {
+        const cut = @min(byte, self.text().len);
         return switch (self.way) {
             inline else => |*way| way.bytesAfterCheckpoint(cut),
         };
     }
 
-    /// Returns the offset of the last `count` characters. The text must have at least that many.
+    /// Returns the offset of the last `count` characters, 0 if the text has fewer.
     pub fn startOfLast(self: *const Session, count: usize) usize {
         const all = self.text();
         var index = all.len;
-        var left = count;
+        var left = @min(count, self.characters);
         while (left > 0) {
             index -= 1;
             left -= @intFromBool(all[index] & 0xC0 != 0x80);

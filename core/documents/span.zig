@@ -1,5 +1,27 @@
 //! The span of a document in the bytes of its block.
 
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const Failure = @import("../failure.zig").Failure;
+
+/// Returns the bytes of each span in `data`, a list owned by the caller. If a span is rejected, the
+/// reason is in `failure`.
+pub fn textsOf(
+    gpa: Allocator,
+    spans: []align(1) const Span,
+    data: []const u8,
+    failure: *Failure,
+) error{ OutOfMemory, Rejected }![]const []const u8 {
+    const texts = try gpa.alloc([]const u8, spans.len);
+    errdefer gpa.free(texts);
+    for (texts, spans) |*text, span| text.* = span.in(data) orelse {
+        const format = "span {d} to {d} is outside the data, which has {d} bytes";
+        failure.* = .init(.value, format, .{ span.start, span.end, data.len });
+        return error.Rejected;
+    };
+    return texts;
+}
+
 /// Signed, like Python's arrays of offsets. An array of spans is an array of twice as many numbers.
 pub const Span = extern struct {
     start: i64,

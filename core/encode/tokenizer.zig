@@ -159,6 +159,38 @@ pub const Tokenizer = struct {
         return @max(self.vocabulary.publicEnd(), added_end);
     }
 
+    /// The bytes of all tokens, concatenated, and the end of each id's bytes.
+    pub const Tokens = struct { bytes: []u8, ends: []u32 };
+
+    /// Returns the tokens in the order of their public ids, owned by the caller.
+    pub fn tokensById(self: *const Tokenizer, gpa: Allocator) Allocator.Error!Tokens {
+        const vocabulary = &self.vocabulary;
+        const bytes = try gpa.alloc(u8, vocabulary.bytes.len);
+        errdefer gpa.free(bytes);
+        const ends = try gpa.alloc(u32, vocabulary.publicEnd());
+        errdefer gpa.free(ends);
+        var end: u32 = 0;
+        for (ends, 0..) |*place, id| {
+            const rank = vocabulary.rankOf(@intCast(id));
+            const token = if (rank) |some| vocabulary.tokenBytes(some) else "";
+            @memcpy(bytes[end..][0..token.len], token);
+            end += @intCast(token.len);
+            place.* = end;
+        }
+        return .{ .bytes = try gpa.realloc(bytes, end), .ends = ends };
+    }
+
+    /// Returns the reason for a number that is not an id.
+    pub fn unknownIdFailure(self: *const Tokenizer, number: i64) Failure {
+        const vocabulary = &self.vocabulary;
+        return .init(
+            .unknown_token,
+            "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++
+                "tokens; was the text encoded with another tokenizer?",
+            .{ number, vocabulary.token_count, vocabulary.publicEnd(), self.preprocessor.ids.len },
+        );
+    }
+
     /// Returns the bytes of an id. The bytes of a special token are its text.
     pub fn idBytes(self: *const Tokenizer, id: u32) ?[]const u8 {
         if (self.vocabulary.rankOf(id)) |rank| {

@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
+const Failure = @import("../failure.zig").Failure;
 
 pub const Kind = enum(u8) { token = 0, decoded = 2 };
 
@@ -32,8 +33,16 @@ pub const Spelled = struct {
     kinds: []u8,
 };
 
-/// Returns the bytes of token texts, which must be UTF-8 and are concatenated. `lengths` must add
-/// up to `names.len`.
+/// Returns the reason if the lengths are not those of the token texts.
+pub fn failureOf(names: []const u8, lengths: []const u32) ?Failure {
+    var sum: u64 = 0;
+    for (lengths) |length| sum += length;
+    if (sum == names.len) return null;
+    return .init(.value, "lengths must add up to the length of names", .{});
+}
+
+/// Returns the bytes of token texts, which must be UTF-8 and are concatenated. `failureOf` must
+/// return null.
 pub fn read(gpa: Allocator, names: []const u8, lengths: []const u32) Allocator.Error!Spelled {
     // Every character has at least one byte.
     const bytes = try gpa.alloc(u8, names.len);

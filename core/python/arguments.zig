@@ -23,6 +23,7 @@ const documents = @import("../documents.zig");
 const object_ = @import("object.zig");
 const Call = object_.Call;
 const Error = object_.Error;
+const Failure = @import("../failure.zig").Failure;
 const Object = api.Object;
 const Raised = object_.Raised;
 
@@ -452,16 +453,14 @@ pub const Spans = struct {
 
     /// Returns the texts of the spans in `data`, a list owned by the caller.
     pub fn in(self: *const Spans, call: Call, data: []const u8) Error![]const []const u8 {
-        const len = @as(usize, @intCast(self.view.len)) / @sizeOf(documents.Span);
-        const texts = try gpa.alloc([]const u8, len);
-        errdefer gpa.free(texts);
-        if (len == 0) return texts;
-        const spans: [*]align(1) const documents.Span = @ptrCast(self.view.buf.?);
-        for (texts, spans) |*text, span| text.* = span.in(data) orelse {
-            const format = "span {d} to {d} is outside the data, which has {d} bytes";
-            return call.fail(.value, format, .{ span.start, span.end, data.len });
+        const memory: [*]const u8 = if (self.view.buf) |some| @ptrCast(some) else "";
+        const bytes = memory[0..@intCast(self.view.len)];
+        const spans = std.mem.bytesAsSlice(documents.Span, bytes);
+        var failure: Failure = undefined;
+        return documents.textsOf(gpa, spans, data, &failure) catch |reason| switch (reason) {
+            error.OutOfMemory => error.OutOfMemory,
+            error.Rejected => call.raise(failure),
         };
-        return texts;
     }
 
     pub fn release(self: *Spans) void {

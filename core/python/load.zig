@@ -218,12 +218,9 @@ pub const Spelling = struct {
 
 /// read_spelling(names, lengths) → Spelling
 pub fn readSpelling(call: Call, args: struct { names: Text, lengths: []const u32 }) Error!Spelling {
-    var sum: usize = 0;
-    for (args.lengths) |length| sum += length;
-    if (sum != args.names.bytes.len) {
-        return call.fail(.value, "lengths must add up to the length of names", .{});
-    }
-    const found = try model_files.spelling.read(gpa, args.names.bytes, args.lengths);
+    const names = args.names.bytes;
+    if (model_files.spelling.failureOf(names, args.lengths)) |failure| return call.raise(failure);
+    const found = try model_files.spelling.read(gpa, names, args.lengths);
     return .{
         .bytes = .{ .owned = found.bytes },
         .lengths = found.lengths,

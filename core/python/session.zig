@@ -82,8 +82,7 @@ fn append(call: Call, self: *Session, args: struct { text: Text }) Error!usize {
 
 /// replace_from(byte, text) → the number of leading ids that stay unchanged
 fn replaceFrom(call: Call, self: *Session, args: struct { byte: Size, text: Text }) Error!usize {
-    const cut = @min(args.byte.value, self.session.text().len);
-    return change(call, self, .{ .replace_from = cut }, args.text.bytes);
+    return change(call, self, .{ .replace_from = args.byte.value }, args.text.bytes);
 }
 
 /// update(text) → the number of leading ids that stay unchanged
@@ -105,15 +104,13 @@ fn compare(_: Call, self: *Session, args: struct {
     text: Text,
     start: Size,
 }) Error!struct { usize, bool } {
-    const other = args.text.bytes;
-    const start = @min(args.start.value, other.len, self.session.text().len);
-    const found = self.session.compare(other, start);
+    const found = self.session.compare(args.text.bytes, args.start.value);
     return .{ found.common, found.is_less };
 }
 
 /// start_of_last(characters) → the byte offset of the last characters
 fn startOfLast(_: Call, self: *Session, args: struct { characters: Size }) Error!usize {
-    return self.session.startOfLast(@min(args.characters.value, self.session.characters));
+    return self.session.startOfLast(args.characters.value);
 }
 
 const Range = struct {

@@ -18,6 +18,7 @@ const results = @import("results.zig");
 const sessions = @import("../session.zig");
 const truncation = @import("../session/truncate.zig");
 const Buffer = @import("buffer.zig").Buffer;
+const Bytes = results.Bytes;
 const Call = object_.Call;
 const Class = object_.Class;
 const Encoder = @import("../encode/encoder.zig").Encoder;
@@ -79,10 +80,8 @@ pub const Allowed = struct {
 
     pub fn of(self: *const Allowed, call: Call, core: *const Core) Error!?[]const u8 {
         const text = self.text orelse return null;
-        const count_ = core.tokenizer.preprocessor.ids.len;
-        if (text.bytes.len == count_) return text.bytes;
-        const format = "got a choice of {d} added tokens, expected {d}";
-        return call.fail(.value, format, .{ text.bytes.len, count_ });
+        const failure = core.tokenizer.preprocessor.choiceFailureOf(text.bytes);
+        return if (failure) |reason| call.raise(reason) else text.bytes;
     }
 };
 
@@ -303,15 +302,9 @@ fn encodeStretch(call: Call, self: *Core, args: struct {
     offset: u32,
 }) Error!struct { []u32, []u32 } {
     const text = args.text.bytes;
-    if (offsets.failureOf(text.len + args.offset)) |failure| return call.raise(failure);
     const ranges: [*]const Place = @ptrCast(args.within);
     const within = ranges[0 .. args.within.len / 2];
-    var from: u32 = 0;
-    for (within) |range| {
-        if (from <= range.start and range.start <= range.end and range.end <= text.len) {
-            from = range.end;
-        } else return call.fail(.value, "within must have ranges of the text, in order", .{});
-    }
+    if (offsets.stretchFailureOf(text, within, args.offset)) |failure| return call.raise(failure);
     var sink: offsets.Spans = .init(gpa);
     defer sink.deinit();
     sink.reserve(text.len);
@@ -391,16 +384,7 @@ fn decode(call: Call, self: *Core, args: struct { ids: *Object }) Error!*Object 
 
 fn appendBytes(call: Call, core: *const Core, bytes: *std.ArrayList(u8), number: i64) Error!void {
     const known = if (std.math.cast(u32, number)) |id| core.tokenizer.idBytes(id) else null;
-    const token = known orelse {
-        const vocabulary = &core.tokenizer.vocabulary;
-        const added_count = core.tokenizer.preprocessor.ids.len;
-        return call.fail(
-            .unknown_token,
-            "id {d} is not in this vocabulary, which has {d} tokens below id {d} and {d} added " ++
-                "tokens; was the text encoded with another tokenizer?",
-            .{ number, vocabulary.token_count, vocabulary.publicEnd(), added_count },
-        );
-    };
+    const token = known orelse return call.raise(core.tokenizer.unknownIdFailure(number));
     try bytes.appendSlice(gpa, token);
 }
 
@@ -412,28 +396,9 @@ fn find(_: Call, self: *Core, args: struct { token: Text }) Error!i64 {
 }
 
 /// tokens() → (the bytes of all tokens, concatenated; u32 Buffer of the end of each id's bytes)
-fn tokens(call: Call, self: *Core) Error!struct { *Object, []u32 } {
-    _ = call;
-    const vocabulary = &self.tokenizer.vocabulary;
-    if (vocabulary.ranks == null) {
-        const ends = try gpa.dupe(u32, vocabulary.offsets[1..]);
-        errdefer gpa.free(ends);
-        return .{ try results.bytesOf(vocabulary.bytes), ends };
-    }
-    // Ids differ from ranks.
-    const ends = try gpa.alloc(u32, vocabulary.ranks.?.len);
-    errdefer gpa.free(ends);
-    const all = try gpa.alloc(u8, vocabulary.bytes.len);
-    defer gpa.free(all);
-    var end: u32 = 0;
-    for (ends, 0..) |*place, id| {
-        const rank = vocabulary.rankOf(@intCast(id));
-        const token = if (rank) |some| vocabulary.tokenBytes(some) else "";
-        @memcpy(all[end..][0..token.len], token);
-        end += @intCast(token.len);
-        place.* = end;
-    }
-    return .{ try results.bytesOf(all[0..end]), ends };
+fn tokens(_: Call, self: *Core) Error!struct { Bytes, []u32 } {
+    const found = try self.tokenizer.tokensById(gpa);
+    return .{ .{ .owned = found.bytes }, found.ends };
 }
 
 /// empty_id() → the id of the token without bytes, or -1
