@@ -1,20 +1,87 @@
-//! Ids of unmodified text → the byte or character span of each id, on several threads.
+//! Text → arrays of ids and of spans, on several threads if it is long.
 //!
-//! If added tokens and tokens are contiguous in the text, the offsets are the prefix sums of their
+//! If tokens and added tokens are contiguous in the text, the offsets are the prefix sums of their
 //! lengths. The ids are encoded in parallel first. Then each thread measures a chunk of them. It
 //! needs the byte offset and the character offset of its chunk, so byte lengths of all chunks are
-//! summed up first, and character counts second.
+//! summed up first, and character counts second. Otherwise one thread encodes ids and spans.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const platform = @import("../platform.zig");
 const normal = @import("../normalize.zig");
+const batch_ = @import("../encode/batch.zig");
 const spans_ = @import("../offsets.zig");
-const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
 const CharacterCursor = @import("character_spans.zig").CharacterCursor;
+const Encoder = @import("../encode/encoder.zig").Encoder;
+const Error = @import("../encode/encoder.zig").Error;
+const Tokenizer = @import("../encode/tokenizer.zig").Tokenizer;
+
+/// A text whose ids and spans are wanted in arrays. `offsets.failureOf` must return null.
+pub const Arrays = struct {
+    gpa: Allocator,
+    tokenizer: *const Tokenizer,
+    text: []const u8,
+    allowed: ?[]const u8,
+    threads: usize,
+    /// Whether spans are in characters, not in bytes. Then the text must not be empty.
+    in_characters: bool,
+    /// Called on the caller's thread.
+    poll: ?platform.threads.Poll = null,
+    /// Set with error.MissingByte.
+    missing_byte: u8 = 0,
+
+    pub const Found = struct { ids: []u32, spans: []normal.Place };
+
+    /// Returns public ids and their spans, owned by the caller.
+    pub fn encode(self: *Arrays) Error!Found {
+        const is_parallel = batch_.isForThreads(self.text, self.threads) and
+            hasContiguousTokens(self.tokenizer);
+        const found = try if (is_parallel) self.encodeParallel() else self.encodeAlone();
+        self.tokenizer.vocabulary.publish(found.ids);
+        return found;
+    }
+
+    fn encodeAlone(self: *Arrays) Error!Found {
+        var encoder: Encoder = .init(self.gpa, self.tokenizer);
+        defer encoder.deinit();
+        encoder.merger.poll = self.poll;
+        errdefer self.missing_byte = encoder.merger.missing_byte;
+        var spans: spans_.Spans = .init(self.gpa);
+        defer spans.deinit();
+        spans.reserve(self.text.len);
+        if (self.in_characters) spans.cursor = .{ .gpa = self.gpa, .text = self.text };
+        try spans_.encode(&encoder, self.text, self.allowed, &spans);
+        const ids = try spans.list.ids.toOwnedSlice(self.gpa);
+        errdefer self.gpa.free(ids);
+        return .{ .ids = ids, .spans = try spans.spans.toOwnedSlice(self.gpa) };
+    }
+
+    fn encodeParallel(self: *Arrays) Error!Found {
+        const texts = [_][]const u8{self.text};
+        var batch: batch_.Batch = .{
+            .gpa = self.gpa,
+            .tokenizer = self.tokenizer,
+            .texts = &texts,
+            .allowed = self.allowed,
+            .threads = self.threads,
+            .poll = self.poll,
+            // Lengths of tokens are found by rank.
+            .is_public = false,
+        };
+        errdefer self.missing_byte = batch.missing_byte;
+        const ragged = try batch.encode();
+        self.gpa.free(ragged.offsets);
+        errdefer self.gpa.free(ragged.ids);
+        const text = if (self.in_characters) self.text else null;
+        return .{
+            .ids = ragged.ids,
+            .spans = try measure(self.gpa, self.tokenizer, ragged.ids, text, self.threads),
+        };
+    }
+};
 
 /// Whether spans follow from the ids alone, because no text is changed or dropped.
-pub fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
+fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
     if (tokenizer.scheme == .program or tokenizer.scheme == .stages) return false;
     const preprocessor = &tokenizer.preprocessor;
     if (!preprocessor.is_plain or !preprocessor.is_local) return false;
@@ -27,7 +94,7 @@ pub fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
 
 /// Returns the spans of all ids, owned by the caller. `hasContiguousTokens` must hold. If `text` is
 /// passed, which must not be empty, the spans are in characters.
-pub fn measure(
+fn measure(
     gpa: Allocator,
     tokenizer: *const Tokenizer,
     all: []const u32,

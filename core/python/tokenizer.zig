@@ -134,7 +134,7 @@ fn encodeBuffer(call: Call, self: *Core, args: struct {
 }) Error!*Object {
     const allowed = try args.allowed.of(call, self);
     if (args.narrow) try checkNarrow(call, self, &.{}, &.{});
-    const numbers = try encodeText(call, self, args.text.bytes, allowed, args.threads, true);
+    const numbers = try encodeText(call, self, args.text.bytes, allowed, args.threads);
     if (!args.narrow) return Buffer.create(call.state(), numbers);
     return Buffer.create(call.state(), try narrow.narrowed(gpa, numbers));
 }
@@ -145,17 +145,16 @@ pub fn checkNarrow(call: Call, core: *Core, before: []const u32, after: []const 
     if (narrow.failureOf(end, &.{ before, after })) |failure| return call.raise(failure);
 }
 
-/// Returns the ids of one text, owned by the caller.
+/// Returns the public ids of one text, owned by the caller.
 fn encodeText(
     call: Call,
     core: *Core,
     text: []const u8,
     allowed: ?[]const u8,
     threads: Threads,
-    is_public: bool,
 ) Error![]u32 {
     if (isForThreads(text, threads.value)) {
-        const ragged = try run(.encode, call, core, &.{text}, allowed, threads, is_public);
+        const ragged = try run(.encode, call, core, &.{text}, allowed, threads, true);
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
@@ -163,7 +162,7 @@ fn encodeText(
     defer sink.ids.deinit(gpa);
     batch_.reserve(&sink, text.len);
     try encodeInto(call, core, text, allowed, &sink, Encoder.encode);
-    if (is_public) core.tokenizer.vocabulary.publish(sink.ids.items);
+    core.tokenizer.vocabulary.publish(sink.ids.items);
     return sink.ids.toOwnedSlice(gpa);
 }
 
@@ -276,21 +275,23 @@ fn encodeSpans(call: Call, self: *Core, args: struct {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
     if (offsets.failureOf(text.len)) |failure| return call.raise(failure);
-    if (isForThreads(text, args.threads.value) and parallel.hasContiguousTokens(&self.tokenizer)) {
-        const numbers = try encodeText(call, self, text, allowed, args.threads, false);
-        errdefer gpa.free(numbers);
-        const counted = if (countsCharacters(&args.text)) text else null;
-        const measured = .{ gpa, &self.tokenizer, numbers, counted, args.threads.value };
-        return finish(self, numbers, try object_.unlocked(parallel.measure, measured));
-    }
-    var sink: offsets.Spans = .init(gpa);
-    defer sink.deinit();
-    sink.reserve(text.len);
-    sink.cursor = cursorOf(&args.text);
-    try encodeInto(call, self, text, allowed, &sink, offsets.encode);
-    const numbers = try sink.list.ids.toOwnedSlice(gpa);
-    errdefer gpa.free(numbers);
-    return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
+    var arrays: parallel.Arrays = .{
+        .gpa = gpa,
+        .tokenizer = &self.tokenizer,
+        .text = text,
+        .allowed = allowed,
+        .threads = args.threads.value,
+        .in_characters = countsCharacters(&args.text),
+    };
+    const outcome = if (text.len < Unlocked.bytes_min) arrays.encode() else blk: {
+        var unlocked: Unlocked = .begin();
+        defer unlocked.end();
+        arrays.poll = unlocked.poll();
+        break :blk arrays.encode();
+    };
+    const found = outcome catch |failure|
+        return call.raise(merge.failureOf(failure, arrays.missing_byte));
+    return .{ found.ids, flat(found.spans) };
 }
 
 /// encode_stretch(text, allowed, within, offset) → (ids Buffer, spans Buffer of start, end …)
@@ -313,12 +314,13 @@ fn encodeStretch(call: Call, self: *Core, args: struct {
     try encodeInto(call, self, text, allowed, &stretch, offsets.encodeStretch);
     const numbers = try sink.list.ids.toOwnedSlice(gpa);
     errdefer gpa.free(numbers);
-    return finish(self, numbers, try sink.spans.toOwnedSlice(gpa));
+    self.tokenizer.vocabulary.publish(numbers);
+    return .{ numbers, flat(try sink.spans.toOwnedSlice(gpa)) };
 }
 
-fn finish(core: *Core, numbers: []u32, spans: []Place) struct { []u32, []u32 } {
-    core.tokenizer.vocabulary.publish(numbers);
-    return .{ numbers, @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len] };
+/// Returns the numbers of spans, in the same memory.
+fn flat(spans: []Place) []u32 {
+    return @as([*]u32, @ptrCast(spans.ptr))[0 .. 2 * spans.len];
 }
 
 // ── Parts of texts, and tokens ───────────────────────────────────────────────────────────────────
