@@ -7,7 +7,6 @@
 const std = @import("std");
 const platform = @import("../platform.zig");
 const Backoff = platform.threads.Backoff;
-const processId = platform.threads.processId;
 const examples = @import("../examples.zig").examples;
 const Cache = @import("../cache.zig").Cache;
 const Table = @import("../cache.zig").Table;
@@ -33,40 +32,32 @@ pub fn getLimit() usize {
     return limit.load(.seq_cst);
 }
 
-/// A lock that survives a fork. If its owner exists only in the parent process, the child takes it
-/// over. Critical sections are short, but the owner may be preempted inside one.
+/// Critical sections are short, but the owner may be preempted inside one.
 const Lock = struct {
-    /// Process id of the owner; 0 if the lock is free.
-    owner: std.atomic.Value(u32) = .init(0),
+    is_taken: std.atomic.Value(bool) = .init(false),
 
     fn take(self: *Lock) void {
-        const own = processId();
         var backoff: Backoff = .{};
-        while (true) : (backoff.pause()) {
-            const there = self.owner.load(.monotonic);
-            if (there != own and
-                self.owner.cmpxchgStrong(there, own, .acquire, .monotonic) == null) return;
-        }
+        while (self.is_taken.swap(true, .acquire)) backoff.pause();
     }
     fn give(self: *Lock) void {
-        self.owner.store(0, .release);
+        self.is_taken.store(false, .release);
     }
 };
 
 /// The table of one tokenizer and the number of its users. Must not move while it is registered.
 pub const Caches = struct {
     seed: u64 = 0,
-    state: platform.threads.Shared(u64) = .init(@bitCast(State{})),
+    state: std.atomic.Value(u32) = .init(@bitCast(State{})),
     /// Written only by the thread that has closed it. Never points to freed memory.
     table: ?*Table = null,
     next: ?*Caches = null,
 
-    const State = packed struct(u64) {
-        users: u31 = 0,
+    const State = packed struct(u32) {
+        users: u30 = 0,
         has_table: bool = false,
-        /// Id of the process in which a thread creates or frees the table; 0 if there is none.
-        /// While it is set, the table has no users.
-        closed_by: u32 = 0,
+        /// Whether a thread creates or frees the table. Meanwhile the table has no users.
+        is_closed: bool = false,
     };
 
     pub fn register(self: *Caches) void {
@@ -94,11 +85,12 @@ pub const Caches = struct {
         var backoff: Backoff = .{};
         while (true) : (backoff.pause()) {
             var state: State = @bitCast(self.state.load(.monotonic));
-            if (state.has_table and state.closed_by == 0) {
+            if (state.is_closed) continue;
+            if (state.has_table) {
                 // The limit was lowered. The table is freed when its last user leaves.
                 if (used.load(.seq_cst) > getLimit()) {
                     self.freeIdle();
-                    if (self.state.load(.monotonic) == @as(u64, @bitCast(state))) return null;
+                    if (self.state.load(.monotonic) == @as(u32, @bitCast(state))) return null;
                     continue;
                 }
                 const before = state;
@@ -110,8 +102,6 @@ pub const Caches = struct {
                 destroy(table);
                 return self.open();
             }
-            // A thread that closed it before a fork does not exist in the child.
-            if (state.closed_by == processId()) continue;
             if (self.close(state)) return self.open();
         }
     }
@@ -123,14 +113,14 @@ pub const Caches = struct {
     }
 
     fn change(self: *Caches, before: State, after: State) bool {
-        const bits: u64 = @bitCast(before);
+        const bits: u32 = @bitCast(before);
         return self.state.cmpxchgStrong(bits, @bitCast(after), .seq_cst, .monotonic) == null;
     }
 
     /// Locks out all other threads. There must be no users, except possibly the caller.
     fn close(self: *Caches, before: State) bool {
         std.debug.assert(before.users <= 1);
-        return self.change(before, .{ .closed_by = processId() });
+        return self.change(before, .{ .is_closed = true });
     }
 
     /// Ends the state that `close` began. Returns null if memory is insufficient for a table;
@@ -197,11 +187,11 @@ fn reclaim() void {
     while (caches) |some| : (caches = some.next) some.freeIdle();
 }
 
-/// Must be called in a forked child by its only thread. Resets the traces of threads that existed
-/// only in the parent: users, writers, and threads that were creating or freeing a table.
+/// Must be called first in a forked child, by its only thread. Resets the traces of threads that
+/// existed only in the parent: users, writers, the owner of the lock, and threads that were making
+/// or freeing a table.
 pub fn afterFork() void {
-    registry.take();
-    defer registry.give();
+    registry = .{};
     var sum: usize = 0;
     var caches = first;
     while (caches) |some| : (caches = some.next) {
@@ -272,24 +262,7 @@ test "caches: all threads share one table, within the limit" {
     try std.testing.expectEqual(null, one.take());
 }
 
-test "caches: a child process ignores a table that was closed in its parent" {
-    const before = getLimit();
-    defer setLimit(before);
-    setLimit(1 << 20);
-    var caches: Caches = .{};
-    caches.register();
-    defer caches.deinit();
-    const others: u64 = @bitCast(Caches.State{ .closed_by = processId() +% 1 });
-    for (0..2) |_| {
-        // Once before the table was created, and once before it was freed.
-        caches.state.store(others, .monotonic);
-        var cache = caches.take().?;
-        try std.testing.expectEqual(1 << 20, used.load(.monotonic));
-        caches.put(&cache);
-    }
-}
-
-test "caches: a child process resets the users and writers of its parent" {
+test "caches: a child process resets the users, writers and owners of its parent" {
     const before = getLimit();
     defer setLimit(before);
     setLimit(1 << 20);
@@ -299,10 +272,12 @@ test "caches: a child process resets the users and writers of its parent" {
     var other: Caches = .{};
     other.register();
     defer other.deinit();
-    // One table is in use by a writing thread. The other is being created.
+    // One table is in use by a writing thread. The other is being created, by a thread that has the
+    // lock.
     const cache = one.take().?;
     _ = cache.table.records.begin(10);
-    other.state.store(@bitCast(Caches.State{ .closed_by = processId() +% 1 }), .monotonic);
+    other.state.store(@bitCast(Caches.State{ .is_closed = true }), .monotonic);
+    registry.take();
     _ = used.fetchAdd(1 << 20, .monotonic);
     afterFork();
     try std.testing.expectEqual(1 << 20, used.load(.monotonic));

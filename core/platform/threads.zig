@@ -249,16 +249,6 @@ pub inline fn addTo(place: *u64, value: u64) void {
     } else _ = @atomicRmw(u64, place, .Add, value, .monotonic);
 }
 
-/// Returns a number that differs between a process and its forked children.
-pub fn processId() u32 {
-    return switch (builtin.os.tag) {
-        .linux => @intCast(std.os.linux.getpid()),
-        // No fork.
-        .windows, .freestanding => 1,
-        else => @intCast(std.c.getpid()),
-    };
-}
-
 /// Lets another thread use the core.
 pub fn yield() void {
     if (builtin.single_threaded) return;
