@@ -26,64 +26,7 @@ pub const Safe = safe_room.Safe;
 
 pub const Span = struct { start: usize, end: usize };
 
-pub const Scheme = union(Tag) {
-    r50k,
-    cl100k,
-    llama3,
-    nanochat,
-    qwen2,
-    qwen35,
-    o200k,
-    tekken,
-    deepseek3,
-    falcon,
-    digits_r50k,
-    /// These split at safe split points, which depend on the vocabulary.
-    metaspace: Safe,
-    safe: Safe,
-    program: Program,
-    stages: stages.Stages,
-
-    pub const Tag = schemes.Tag;
-
-    pub fn deinit(self: *Scheme, gpa: Allocator) void {
-        switch (self.*) {
-            .program => |*program| program.deinit(gpa),
-            .stages => |*several| several.deinit(gpa),
-            else => {},
-        }
-    }
-
-    /// Whether a pretoken may end inside a character.
-    pub fn cutsCharacters(self: *const Scheme) bool {
-        const all = switch (self.*) {
-            .stages => |some| some.list,
-            .falcon => return true,
-            else => return false,
-        };
-        for (all) |stage| {
-            if (stage.match == .class and stage.match.class == .spelled_digits) return true;
-        }
-        return false;
-    }
-
-    /// Whether a pretoken may depend on text before its start.
-    pub fn looksBehind(self: *const Scheme) bool {
-        return switch (self.*) {
-            .program => |*program| program.looks_behind,
-            .stages, .falcon => true,
-            else => false,
-        };
-    }
-
-    /// Returns the safe split points of a pre-tokenizer that uses them.
-    pub fn safely(self: *const Scheme) ?*const Safe {
-        return switch (self.*) {
-            .metaspace, .safe => |*safe| safe,
-            else => null,
-        };
-    }
-};
+pub const Scheme = schemes.Scheme;
 
 /// Returns the end of the pretoken at `start`, which must be below `text.len`, with a hand-written
 /// scanner. For a growing text, `known` contains the runs of earlier scans.
@@ -91,18 +34,7 @@ pub fn endFrom(scheme: *const Scheme, text: []const u8, start: usize, known: ?*K
     return switch (scheme.*) {
         .program, .stages => unreachable,
         .metaspace, .safe => |*safe| safe.next(text, start, known),
-        inline else => |_, tag| Scanner(tag).next(text, start, known),
-    };
-}
-
-fn Scanner(comptime tag: Scheme.Tag) type {
-    return switch (schemes.familyOf(tag)) {
-        .r50k => |own| @import("pretokens/r50k.zig").Scanner(own),
-        .cl100k => |own| @import("pretokens/cl100k.zig").Scanner(own),
-        .o200k => |own| @import("pretokens/o200k.zig").Scanner(own),
-        .deepseek3 => @import("pretokens/deepseek3.zig"),
-        .falcon => @import("pretokens/falcon.zig"),
-        .safe => unreachable,
+        inline else => |_, tag| schemes.Scanner(tag).next(text, start, known),
     };
 }
 
@@ -185,13 +117,8 @@ test {
     _ = @import("pretokens/serialized.zig");
 }
 
-const hand_written = [_]Scheme{
-    .r50k,   .cl100k,    .llama3, .nanochat,    .qwen2, .qwen35, .o200k,
-    .tekken, .deepseek3, .falcon, .digits_r50k,
-};
-
 /// The hand-written pre-tokenizers, and `safe` for various vocabularies.
-fn testedSchemes(random: std.Random) [hand_written.len + 4]Scheme {
+fn testedSchemes(random: std.Random) [schemes.hand_written.len + 4]Scheme {
     const tokens = [_][]const u8{
         " a",      "ab",        "  ",               "B1",        "!!",
         " !",      "a'",        "\u{e9}a",          "!\xe2",     "a b",
@@ -201,7 +128,7 @@ fn testedSchemes(random: std.Random) [hand_written.len + 4]Scheme {
     var chosen: [8][]const u8 = undefined;
     for (&chosen) |*token| token.* = tokens[random.uintLessThan(usize, tokens.len)];
     const any = safe_room.testing.fromList(&chosen);
-    return hand_written ++ .{
+    return schemes.hand_written ++ .{
         Scheme{ .metaspace = .blanks },
         Scheme{ .metaspace = any.atEachBlank() },
         Scheme{ .safe = safe_room.testing.fromList(tokens[0..9]) },

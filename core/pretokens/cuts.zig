@@ -145,10 +145,7 @@ fn startsWithSpace(text: []const u8) bool {
     return false;
 }
 
-const hand_written = [_]pretokens.Scheme{
-    .r50k,   .cl100k,    .llama3, .nanochat,    .qwen2, .qwen35, .o200k,
-    .tekken, .deepseek3, .falcon, .digits_r50k,
-};
+const hand_written = @import("schemes.zig").hand_written;
 
 test "cuts: both sides of a cut have the pretokens of the whole" {
     var prng: std.Random.DefaultPrng = .init(std.testing.random_seed);

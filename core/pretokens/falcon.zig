@@ -9,12 +9,20 @@
 //! The second is GPT-2's pattern. Its contractions never match, since the first split separates the
 //! apostrophe. The third splits inside characters. There a pretoken continues with the class of its
 //! character, which is decoded from the bytes before it. A pretoken depends on no other text before
-//! its start.
+//! its start. In a block, a pretoken starts wherever a run of bytes displayed as digits begins or
+//! ends.
 
 const std = @import("std");
+const masks_ = @import("blocks/masks.zig");
 const runs = @import("runs.zig");
 const sets = @import("sets.zig");
+const shared = @import("blocks/shared.zig");
 const unicode = @import("../unicode.zig");
+const vector = @import("../platform.zig").vector;
+const Bytes = vector.Bytes;
+const Masks = masks_.Masks;
+const bits = vector.bits;
+const splat = vector.splat;
 
 /// Returns the end of the pretoken at `start`, which must be below `text.len`.
 pub inline fn next(text: []const u8, start: usize, known: ?*runs.Known) usize {
@@ -99,6 +107,53 @@ fn numbersEnd(text: []const u8, start: usize, first_end: usize) usize {
         end = char.end;
     }
 }
+
+/// Masks → starts of pretokens.
+pub const Blocks = struct {
+    /// Punctuation is distinguished from other symbols.
+    pub const letters: masks_.Letters = .pointed;
+
+    /// Returns a bit for each start of a pretoken. The first byte of the block is one.
+    pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+        const rest = m.other & ~m.point;
+        const words = (m.letter & ~(m.letter << 1)) | (rest & ~(rest << 1));
+        const points = m.point & ~(m.point << 1);
+        const digits = if (ascii) m.number else digitsIn(text) & masks_.low(m.valid);
+        const edges = digits ^ digits << 1;
+        // Punctuation ends whitespace like the end of a text.
+        const space_starts = m.space & ~(m.space << 1);
+        const space_lasts = m.space & ~(m.space >> 1) & ~(m.point >> 1);
+        return (words & ~(m.blank << 1)) | points | edges | shared.numbers(m.number, 3) |
+            space_starts | space_lasts;
+    }
+
+    /// Returns the bytes that are displayed as digits.
+    inline fn digitsIn(text: [*]const u8) u64 {
+        const bytes: Bytes = vector.load(text);
+        return bits(bytes -% splat('0') < splat(10)) | bits(bytes -% splat(0xB2) < splat(2)) |
+            bits(bytes == splat(0xB9)) | bits(bytes -% splat(0xBC) < splat(3));
+    }
+
+    /// All starts are certain here.
+    pub inline fn unclear(_: *const Masks) u64 {
+        return 0;
+    }
+
+    /// Whether a character other than a letter can begin a word.
+    pub inline fn mayPrecedeWord(first: u8, _: unicode.Class) bool {
+        return first == ' ';
+    }
+
+    /// Returns the bytes of letters that do not end a word.
+    pub inline fn inWord(m: *const Masks, text: [*]const u8, _: u21) u64 {
+        return m.letter & ~digitsIn(text);
+    }
+
+    /// Any other character ends a word.
+    pub inline fn maybeInWord(_: *const Masks) u64 {
+        return 0;
+    }
+};
 
 test "falcon: punctuation is never a letter, a number or whitespace" {
     for (0..0x110000) |code_point| {

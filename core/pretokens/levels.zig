@@ -28,14 +28,7 @@ pub const compiled: Scanners = blk: {
 };
 
 fn Blocks(comptime tag: schemes.Tag) type {
-    return switch (schemes.familyOf(tag)) {
-        .r50k => |own| @import("blocks/r50k.zig").Scheme(own),
-        .cl100k => |own| @import("blocks/cl100k.zig").Scheme(own.numbers_max, own.has_marks),
-        .o200k => |own| @import("blocks/o200k.zig").Scheme(own),
-        .deepseek3 => @import("blocks/deepseek3.zig"),
-        .falcon => @import("blocks/falcon.zig"),
-        .safe => safe_blocks,
-    };
+    return if (schemes.familyOf(tag) == .safe) safe_blocks else schemes.Scanner(tag).Blocks;
 }
 
 fn fillOf(comptime Scheme: type) *const Fill {

@@ -3,8 +3,16 @@
 //!
 //! The difficulty is characters in both sets (other letters, modifiers, marks): the greedy [U]*
 //! gives back one of them if no character only in [L] follows.
+//!
+//! In a block, a word ends where a letter only in [L] precedes one only in [U]. Letters in both
+//! sets have no effect unless a letter only in [U] follows them. In that case the block ends.
 
+const contractions = @import("blocks/contractions.zig");
+const masks_ = @import("blocks/masks.zig");
 const runs = @import("runs.zig");
+const shared = @import("blocks/shared.zig");
+const unicode = @import("../unicode.zig");
+const Masks = masks_.Masks;
 const Options = @import("schemes.zig").O200k;
 
 pub fn Scanner(comptime options: Options) type {
@@ -25,6 +33,46 @@ pub fn Scanner(comptime options: Options) type {
             if (space.newline_end != 0) return space.newline_end;
             return space.endBeforeText(text, start);
         }
+
+        /// Masks → starts of pretokens.
+        pub const Blocks = struct {
+            pub const letters: masks_.Letters = .cased;
+
+            /// Returns a bit for each start of a pretoken. The first byte of the block is one.
+            pub inline fn starts(comptime ascii: bool, text: [*]const u8, m: *const Masks) u64 {
+                const taken = masks_.flood(m.newline & (m.other << 1), m.newline | m.slash);
+                const other = m.other & ~taken;
+                const other_starts = other & ~(other << 1) & ~(m.blank << 1);
+                const word_starts = m.letter & ~(m.letter << 1) & ~((m.space & ~m.newline) << 1) &
+                    ~shared.afterSingle(ascii, m, other_starts);
+                const bits = word_starts | (m.upper & m.lower << 1) | other_starts |
+                    shared.numbers(m.number, options.numbers_max) | shared.spaces(m, taken, 0);
+                if (!options.has_contractions) return bits;
+                const candidates = m.apostrophe & (m.letter << 1) & (m.letter >> 1);
+                return if (candidates == 0) bits else withSuffixes(bits, candidates, text);
+            }
+
+            /// Returns the undecided positions: a letter only in [U] after a letter in both sets.
+            pub inline fn unclear(m: *const Masks) u64 {
+                const both = m.letter & ~(m.upper | m.lower);
+                return m.upper & both << 1;
+            }
+
+            /// Whether a character other than a letter can begin a word.
+            pub inline fn mayPrecedeWord(_: u8, class: unicode.Class) bool {
+                return runs.isPrefix(class);
+            }
+
+            /// Returns the letters that do not end a word in any context: those in both sets.
+            pub inline fn inWord(m: *const Masks, _: [*]const u8, _: u21) u64 {
+                return m.letter & ~(m.upper | m.lower);
+            }
+
+            /// Returns the characters that may continue the word after such letters.
+            pub inline fn maybeInWord(m: *const Masks) u64 {
+                return m.upper | m.lower | m.apostrophe;
+            }
+        };
     };
 }
 
@@ -92,4 +140,19 @@ fn otherEnd(text: []const u8, index: usize, known: ?*runs.Known) usize {
         end = runs.runEnd(text, end, .newline, known);
         if (end == text.len or text[end] != '/') return end;
     }
+}
+
+/// A contraction belongs to the word before it, but a second one in a row does not.
+inline fn withSuffixes(bits: u64, candidates: u64, text: [*]const u8) u64 {
+    var result = bits;
+    var rest = candidates;
+    while (rest != 0) : (rest &= rest - 1) {
+        const at: u6 = @intCast(@ctz(rest));
+        const len = contractions.length(text, at, .insensitive);
+        if (len == 0) continue;
+        const behind = @as(u64, 1) << at << len;
+        result = contractions.split(result, text, at, .insensitive) & ~(@as(u64, 1) << at);
+        rest &= ~behind | (@as(u64, 1) << at);
+    }
+    return result;
 }

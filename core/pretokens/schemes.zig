@@ -1,10 +1,17 @@
-//! Tag → hand-written scanner: one of a few families of patterns, with options.
+//! A pre-tokenizer → its scanner: one of a few families of patterns, with options.
 //!
 //! The patterns of most models are GPT-2's, cl100k's or o200k's with small differences. Each
 //! difference is a compile-time option of its family, so no scanner pays for the options of
-//! another.
+//! another. A new pre-tokenizer is a field of `Scheme` and a row of `familyOf`. A new family is a
+//! file, too, with a row of `Scanner`.
 
-pub const Tag = enum {
+const std = @import("std");
+const Allocator = std.mem.Allocator;
+const stages = @import("stages.zig");
+const Program = @import("../pattern/program.zig").Program;
+const Safe = @import("safe.zig").Safe;
+
+pub const Scheme = union(enum) {
     r50k,
     cl100k,
     llama3,
@@ -16,11 +23,54 @@ pub const Tag = enum {
     deepseek3,
     falcon,
     digits_r50k,
-    metaspace,
-    safe,
-    program,
-    stages,
+    /// These split at safe split points, which depend on the vocabulary.
+    metaspace: Safe,
+    safe: Safe,
+    program: Program,
+    stages: stages.Stages,
+
+    pub const Tag = @typeInfo(Scheme).@"union".tag_type.?;
+
+    pub fn deinit(self: *Scheme, gpa: Allocator) void {
+        switch (self.*) {
+            .program => |*program| program.deinit(gpa),
+            .stages => |*several| several.deinit(gpa),
+            else => {},
+        }
+    }
+
+    /// Whether a pretoken may end inside a character.
+    pub fn cutsCharacters(self: *const Scheme) bool {
+        const all = switch (self.*) {
+            .stages => |some| some.list,
+            .falcon => return true,
+            else => return false,
+        };
+        for (all) |stage| {
+            if (stage.match == .class and stage.match.class == .spelled_digits) return true;
+        }
+        return false;
+    }
+
+    /// Whether a pretoken may depend on text before its start.
+    pub fn looksBehind(self: *const Scheme) bool {
+        return switch (self.*) {
+            .program => |*program| program.looks_behind,
+            .stages, .falcon => true,
+            else => false,
+        };
+    }
+
+    /// Returns the safe split points of a pre-tokenizer that uses them.
+    pub fn safely(self: *const Scheme) ?*const Safe {
+        return switch (self.*) {
+            .metaspace, .safe => |*safe| safe,
+            else => null,
+        };
+    }
 };
+
+pub const Tag = Scheme.Tag;
 
 pub const Family = union(enum) {
     r50k: R50k,
@@ -76,3 +126,24 @@ pub fn familyOf(tag: Tag) Family {
         .program, .stages => unreachable,
     };
 }
+
+/// The scanner of a pre-tokenizer: `next`, and its `Blocks`.
+pub fn Scanner(comptime tag: Tag) type {
+    return switch (familyOf(tag)) {
+        .r50k => |own| @import("r50k.zig").Scanner(own),
+        .cl100k => |own| @import("cl100k.zig").Scanner(own),
+        .o200k => |own| @import("o200k.zig").Scanner(own),
+        .deepseek3 => @import("deepseek3.zig"),
+        .falcon => @import("falcon.zig"),
+        .safe => unreachable,
+    };
+}
+
+/// The pre-tokenizers whose scanners depend on no vocabulary.
+pub const hand_written = blk: {
+    var all: [@intFromEnum(Tag.metaspace)]Scheme = undefined;
+    for (&all, 0..) |*scheme, tag| {
+        scheme.* = @unionInit(Scheme, @tagName(@as(Tag, @enumFromInt(tag))), {});
+    }
+    break :blk all;
+};
