@@ -115,7 +115,7 @@ endef
 test-transformers: .venv-transformers/installed build ## Test with transformers
 	$(call test,transformers,transformers)
 
-test-servers: .venv-servers/installed build ## Test with vLLM, without a GPU (1.8 GB)
+test-servers: .venv-servers/installed build ## Test with vLLM, torchtitan, litellm, LangChain, LlamaIndex, without a GPU (2.1 GB)
 	$(call test,servers,servers)
 
 test-readers: .venv-readers/installed build ## Test shards with Megatron, datatrove, OLMo-core, streaming, PyTorch (1.3 GB)
