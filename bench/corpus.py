@@ -133,6 +133,7 @@ def run_one(args: argparse.Namespace) -> None:
         os.sync()
         seconds = time.perf_counter() - started
         cpu = cpu_seconds() - before
+    cpu -= peak.cpu_seconds
     found = np.fromiter((hash_ids(ids) for ids in system.written(folder)), np.uint64)
     if args.one == "encoder":
         np.save(args.digests, found)
@@ -172,10 +173,13 @@ def cpu_seconds() -> float:
 
 
 class Peak:
-    """The largest proportional set size (PSS) of this process and those below it."""
+    """The largest proportional set size (PSS) of this process and those below it.
+
+    `cpu_seconds` is the CPU time that it took to measure it.
+    """
 
     def __enter__(self) -> Peak:
-        self.bytes = 0
+        self.bytes, self.cpu_seconds = 0, 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
@@ -188,6 +192,7 @@ class Peak:
     def _watch(self) -> None:
         while not self._done.wait(SAMPLE_SECONDS):
             self.bytes = max(self.bytes, sum(map(pss, descendants(os.getpid()))))
+        self.cpu_seconds = time.thread_time()
 
 
 def descendants(pid: int) -> list[int]:
