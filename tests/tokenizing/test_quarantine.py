@@ -321,15 +321,18 @@ def test_a_row_that_cannot_be_cut_has_its_number(tmp_path, gpt2, monkeypatch):
 
 def test_rejected_records_are_counted_by_reason(tmp_path, corpus):
     path, _ = corpus
-    path.write_bytes(b'{"text": null}\n' * 3 + b'{"t": 1}\n' * 2 + b"{\n" + path.read_bytes())
+    bad = b'{"text": null}\n' * 4 + b'{"t": 1}\n' * 2 + b"{\n" + b'{"text": "\xff"}\n' * 3
+    path.write_bytes(bad + path.read_bytes())
     out = tmp_path / "out"
     words = ("tokenize", path, "--tokenizer", "gpt2", "--output", out)
     done = run(*words, "--json")
     found = json.loads(done.stdout)
-    assert list(found["errors"].values()) == [3, 2, 1]
-    assert next(iter(found["errors"])) == "has null in the field 'text'"
+    assert list(found["errors"].values()) == [4, 3, 2, 1]
+    reasons = list(found["errors"])
+    assert reasons[0] == "has null in the field 'text'"
+    assert reasons[1].startswith("is not UTF-8: byte N is N; ")
     assert json.loads((out / "manifest.json").read_bytes())["errors"] == found["errors"]
-    assert "3 × has null in the field 'text'" in run(*words).stdout
+    assert "4 × has null in the field 'text'" in run(*words).stdout
 
 
 def test_summary_has_time_rates_memory_and_size(tmp_path, corpus):

@@ -113,7 +113,7 @@ def test_bad_records_of_a_rank_are_in_the_end_those_of_one_run(tmp_path):
     assert all(f"see {tmp_path}/out/quarantine/" in done.stdout for done in ranks)
     done = run("finalize", tmp_path / "out")
     assert done.returncode == 3 and "4 records rejected" in done.stdout
-    assert "finalized: 3 tasks were done before, and manifest.json is written" in done.stdout
+    assert "finalized 3 tasks of earlier runs; manifest.json is written" in done.stdout
     assert "the output was complete already" in run("finalize", tmp_path / "out").stdout
     errors = [
         (tmp_path / name / "errors.jsonl").read_bytes().count(b"\n") for name in ("whole", "out")

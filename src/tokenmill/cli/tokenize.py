@@ -165,7 +165,7 @@ def _lines(result: Result, peak: int) -> list[str]:
         lines.append("the output was complete already")
     elif result.is_final and result.tasks_resumed == result.tasks_total:
         done = count_of(result.tasks, "task")
-        lines.append(f"finalized: {done} were done before, and {journal.MANIFEST} is written now")
+        lines.append(f"finalized {done} of earlier runs; {journal.MANIFEST} is written now")
     if not result.is_final:
         lines.append(
             f"done: {count_of(result.tasks, 'task')} of {result.tasks_total:,}; when all ranks are "

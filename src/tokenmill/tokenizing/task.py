@@ -54,7 +54,7 @@ from tokenmill.tokenizing.writer import Quarantine, ShardsWriter, ShuffleWriter
 
 _T = TypeVar("_T")
 # Records with the same reason are counted together, so numbers such as offsets are left out.
-_NUMBERS = re.compile(r"(?<!\w)\d[\d,]*(?!\w)|0x[0-9A-F]{2}")
+_NUMBERS = re.compile(r"(?<![\w-])\d[\d,]*(?!\w)|0x[0-9A-F]{2}")
 _REASON_CHARS_MAX = 300
 _REASONS_MAX = 20  # of one segment
 UNSPLIT = "unsplit"  # the cause of a document that the encoder rejects
