@@ -32,7 +32,7 @@ from processes import run
 
 sys.path.insert(0, str(machine.ROOT))
 
-from ladder.runner import duration, megabytes
+from ladder.runner import duration, measure_rounds, megabytes, spread
 from ladder.training.patterns import pattern_for
 from ladder.training.step11_arrays import Trainer
 from tokenmill.patterns.schemes import pattern_of
@@ -96,11 +96,14 @@ def measure_case(source: str, runs: int) -> Result:
     text = OCCURRENCES if source == "text" else 0
     path = training_memory.prepare(argparse.Namespace(unique=UNIQUE, total=OCCURRENCES, text=text))
     found: Result = {"bytes": path.stat().st_size, "runs": {name: [] for name in CASES[source]}}
-    for _ in range(runs):
-        for name, (memory, threads) in CASES[source].items():
-            row = run("training_memory.py", arguments(path, memory, threads), SECONDS_MAX)
-            print(source, name, row, file=sys.stderr, flush=True)
-            found["runs"][name].append(row)
+
+    def run_once(name: str) -> Result:
+        memory, threads = CASES[source][name]
+        row = run("training_memory.py", arguments(path, memory, threads), SECONDS_MAX)
+        print(source, name, row, file=sys.stderr, flush=True)
+        return row
+
+    measure_rounds(found["runs"], run_once, runs)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         row = run("training_memory.py", [*arguments(path), "--trace", str(trace)], SECONDS_MAX)
@@ -177,8 +180,8 @@ def case_table(results: Result) -> str:
                 size,
                 memory or "none",
                 str(threads or results["machine"]["cores"]),
-                f"{statistics.median(times):.1f} s ({min(times):.1f}–{max(times):.1f})",
-                f"{middle(rows, 'cpu_seconds'):.1f} s",
+                spread(statistics.median(times), min(times), max(times)),
+                duration(middle(rows, "cpu_seconds")),
                 f"{middle(rows, 'peak_mb'):,.0f} MB",
             ])  # fmt: skip
     return table(lines)
