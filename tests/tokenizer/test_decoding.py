@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import families
+import numpy as np
 import pytest
 import tokenizers
 from conftest import SEED, examples
@@ -19,7 +20,7 @@ from tokenizers import models
 from tokenmill import Tokenizer
 from tokenmill.compat import tokenizers as compat
 from tokenmill.decoding import Decoder, byte_value, flatten, run_chain, step_of
-from tokenmill.errors import TokenizersError, VocabularyError
+from tokenmill.errors import TokenizersError, UnknownTokenError, VocabularyError
 
 SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 BYTES = {"type": "ByteFallback"}
@@ -243,6 +244,21 @@ def test_stream_of_any_decoder_begins_after_any_prompt(
     for _ in range(examples(100)):
         parts = rng.choices(["the mill", " grinds", "  ", "\n", " 12", "x", " " * 90], k=4)
         check_stream(tokenizer, tokenizer.encode("".join(parts)))
+
+
+def test_prompts_of_streams_are_checked() -> None:
+    tokenizer = loaded("gpt2")
+    with pytest.raises(TypeError, match="ids must be a sequence of int, not int 5"):
+        tokenizer.stream_decoder(ids=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ids must be a sequence of int, not str 'a'"):
+        tokenizer.stream_decoder(ids="a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"ids\[1\] must be an int, not float 1.5"):
+        tokenizer.stream_decoder(ids=[1, 1.5])  # type: ignore[list-item]
+    with pytest.raises(UnknownTokenError, match="id -1 is not in this vocabulary"):
+        tokenizer.stream_decoder(ids=[-1])
+    high = tokenizer.token_to_id(b"\xf0")
+    for ids in (np.array([high]), (high,), iter([high])):
+        assert tokenizer.stream_decoder(ids=ids).finish() == "\ufffd"
 
 
 def test_stream_never_shows_half_a_character() -> None:
