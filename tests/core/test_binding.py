@@ -95,18 +95,50 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "allowed": (object(), Evil(), 1.5, 1, [], b"\x01" * 99, "\ud800", u32(1)),
     "optional": (object(), Evil(), 1.5, 1, [], "\ud800", u32(1)),
     "object": (*ODD, 1, "a", b"a", [], int, _native.Checksum()),
+    "any": (),
+    "ranges": (*NO_BUFFERS, "ab", b"abc", i64(1, 2), u32(2, 1), u32(0, 99), u32(4, 5, 0, 1)),
+    "ids": (
+        object(),
+        Evil(),
+        None,
+        1.5,
+        1,
+        "abc",
+        b"abc",
+        u32(1),
+        [-1],
+        [2**31],
+        [2**63],
+        [Evil()],
+    ),
+    "blocks": (
+        *(object(), Evil(), None, 1.5, (), {}, 1, "a", b"a", [None], [()], [(b"a",)]),
+        *([(b"a", i64(0, 2), True)], [(b"a", i64(0, 1), Evil())], [(1, i64(0, 1), True)]),
+        [(b"a", i64(0, 1), True, 1)],
+    ),
+    "buffers": (object(), Evil(), None, 1.5, (), {}, 1, "a", b"a", [], [None], [b"a"], [u32(1)]),
 }
+for _kind in ("u32", "id"):
+    WRONG[f"optional {_kind}"] = tuple(value for value in WRONG[_kind] if value is not None)
+WRONG["optional id"] = (*WRONG["optional id"], -1)
 
 
 class Call:
     """A callable, and for each argument its name, its kind and a valid value.
 
-    `make` returns the callable anew, since some objects do their work only once.
+    `make` returns the callable anew, since some objects do their work only once. `required` is the
+    number of arguments without a default.
     """
 
-    def __init__(self, make: Callable[[], Any], *arguments: tuple[str, str, Any]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *arguments: tuple[str, str, Any],
+        required: int | None = None,
+    ) -> None:
         self.make = make
         self.arguments = arguments
+        self.required = len(arguments) if required is None else required
 
     def valid(self) -> list[Any]:
         return [value for _, _, value in self.arguments]
@@ -238,6 +270,11 @@ CALLS: dict[str, Call] = {
     "Core.count_batch": Call(
         lambda: core().count_batch, ("texts", "texts", ["a", b"b"]), ALLOWED, THREADS
     ),
+    "Core.encode_stretch": Call(
+        lambda: core().encode_stretch,
+        *(TEXT, ALLOWED, ("within", "ranges", u32(0, 4)), ("offset", "u31", 5)),
+    ),
+    "Core.decode": Call(lambda: core().decode, ("ids", "ids", [1, 2])),
     "Core.truncate": Call(
         lambda: core().truncate, TEXT, ("tokens_max", "size", 1), ("left", "flag", False)
     ),
@@ -257,6 +294,10 @@ CALLS: dict[str, Call] = {
         ("ordered", "flag", False),
     ),
     "Counter.add": Call(lambda: counter().add, ("texts", "texts", ["a", b"b"]), THREADS),
+    "Counter.add_blocks": Call(
+        lambda: counter().add_blocks,
+        *(("blocks", "blocks", [(b"a b", i64(0, 3), False)]), THREADS),
+    ),
     "Counter.spill": Call(lambda: counter().spill, ("path", "text", path())),
     "Inventory": Call(
         lambda: _native.Inventory,
@@ -276,6 +317,7 @@ CALLS: dict[str, Call] = {
         *(("ids", "u32", u32(97, 98)), ("lengths", "u32", u32(2))),
         ("counts", "u64", np.array([3], np.uint64)),
     ),
+    "Learner.run": Call(lambda: learner().run, ("progress", "any", None)),
     "Learner.merges": Call(lambda: run_learner().merges, ("start", "size", 0)),
     "Checksum.update": Call(lambda: _native.Checksum().update, DATA),
     "split": Call(lambda: _native.split, SCHEME, TEXT),
@@ -313,11 +355,67 @@ CALLS: dict[str, Call] = {
         lambda: _native.read_spelling, ("names", "text", b"ab"), ("lengths", "u32", u32(1, 1))
     ),
     "load": Call(lambda: _native.load, ("bundle", "text", bundle()), SEED),
-    "buffers": Call(
+    "pack_bundle": Call(
+        lambda: _native.pack_bundle,
+        *(("kind", "name", "model"), ("tokens", "text", b"abab"), ("scheme", "text", "r50k")),
+        *(("lengths", "u32", u32(1, 1, 2)), ("ids", "u32", u32(0, 1, 2))),
+        *(("kinds", "any", b"\0\0\0"), ("merges", "optional u32", u32(0, 1))),
+        *(("order", "optional u32", None), ("characters", "flag", False), ("whole", "flag", False)),
+        *(("space_marker", "flag", False), ("missing", "name", "unk"), ("unk", "optional id", 0)),
+        *(("fuse_unk", "flag", False), ("dropout", "fraction", 0.5), ("names", "optional", None)),
+        *(("name_lengths", "u32", u32()), ("name_ids", "u32", u32())),
+        *(
+            ("name_flags", "optional", None),
+            ("steps", "optional", None),
+            ("prefix", "name", "never"),
+        ),
+        required=3,
+    ),
+    "join": Call(
+        lambda: _native.join,
+        ("ids", "buffers", [core().encode_ragged(["a"], None, 1)[0]]),
+        ("offsets", "buffers", [core().encode_ragged(["a"], None, 1)[1]]),
+    ),
+    "arrow_capsules": Call(
         lambda: _native.arrow_capsules,
         *(("ids", "object", core().encode_buffer("a", None, False, 1)),),
         *(("offsets", "object", _native.split_documents(b"a", b" ", True)[0]),),
     ),
+}
+
+# Functions and methods without arguments.
+CALLS |= {
+    name: Call(make)
+    for name, make in {
+        "Core.tokens": lambda: core().tokens,
+        "Core.empty_id": lambda: core().empty_id,
+        "Core.ids_end": lambda: core().ids_end,
+        "Session.settled": lambda: session().settled,
+        "Session.text_str": lambda: session().text_str,
+        "Session.copy": lambda: session().copy,
+        "Session.count": lambda: session().count,
+        "Session.bytes": lambda: session().bytes,
+        "Session.characters": lambda: session().characters,
+        "Session.bytes_encoded": lambda: session().bytes_encoded,
+        "Session.memory": lambda: session().memory,
+        "Counter.open_bytes": lambda: counter().open_bytes,
+        "Counter.take": lambda: counter().take,
+        "Counter.memory": lambda: counter().memory,
+        "Counter.unique": lambda: counter().unique,
+        "Counter.total": lambda: counter().total,
+        "Inventory.arrays": lambda: inventory().arrays,
+        "Inventory.total": lambda: inventory().total,
+        "CountsFile.total": lambda: counts_file().total,
+        "CountsFile.metadata": lambda: counts_file().metadata,
+        "CountsFile.load": lambda: counts_file().load,
+        "CountsFile.rewind": lambda: counts_file().rewind,
+        "Learner.certificate": lambda: run_learner().certificate,
+        "Checksum": lambda: _native.Checksum,
+        "Checksum.value": lambda: _native.Checksum().value,
+        "cache_limit": lambda: _native.cache_limit,
+        "after_fork": lambda: _native.after_fork,
+        "simd_levels": lambda: _native.simd_levels,
+    }.items()
 }
 
 
@@ -342,7 +440,7 @@ def faults_of(name: str) -> Iterator[str | None]:
             arguments[index] = wrong
             yield attempt(f"{name}: {argument}={wrong!r:.80}", call.make(), *arguments)
     valid = call.valid()
-    for count in range(len(valid)):
+    for count in range(call.required):
         yield attempt(f"{name} with {count} arguments", call.make(), *valid[:count])
     for count in (1, 2, 100):
         yield attempt(f"{name} with {count} more", call.make(), *valid, *[None] * count)
@@ -560,6 +658,17 @@ def test_wrong_arguments_raise(group):
     )
     last = "\n".join(done.stderr.splitlines()[-30:])
     assert done.returncode == 0, f"{done.stdout}\nexit code {done.returncode}\n{last}"
+
+
+def test_every_native_function_is_called():
+    names = set()
+    for name, value in vars(_native).items():
+        if isinstance(value, type) and not issubclass(value, tuple):
+            names |= {f"{name}.{key}" for key in vars(value) if not key.startswith("__")}
+            names |= {name} if "__new__" in vars(value) else set()
+        elif callable(value) and not isinstance(value, type):
+            names.add(name)
+    assert names == CALLS.keys()
 
 
 def test_a_misaligned_array_is_read():
