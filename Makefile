@@ -159,6 +159,7 @@ clean: ## Delete the environments and everything that was built
 
 bench: .venv-bench/installed build ## Compare with the other libraries, and render the tables (an hour)
 	$(BENCH)/sweep.py $(BENCH_ARGS)
+	$(BENCH)/sweep.py --headline
 	$(BENCH)/render.py
 	$(BENCH)/training_memory.py
 	$(BENCH)/training.py $(TRAINING_ARGS)

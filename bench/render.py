@@ -1,7 +1,7 @@
 """Results of sweep.py → the tables of the documents, bench/results/encode.md and docs/speed.svg.
 
 Generated text replaces the blocks between two markers. headline.json, training.json and corpus.json
-give README.md three figures, the largest losses of tokenmill, and a chart. encode.json gives
+give README.md three figures, losses of tokenmill, and a chart. encode.json gives
 docs/performance.md three tables, bench/LOG.md the goals, and encode.md every result. A system that
 failed its check has the reason instead of a number.
 """
@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from markdown import number, table, write_block
 
 HERE = Path(__file__).resolve().parent
 BASELINE = "read_only"
-README_LOSSES_MAX = 3
+LOSSES_PAGE = "docs/performance.md#where-tokenmill-is-slower"
 README_TRAINERS = ("tokenmill", "gigatoken", "rustbpe", "tokenizers")
 TEXTS = {"en": "English", "code": "code", "zh": "Chinese", "ja": "Japanese", "th": "Thai"}
 
@@ -58,6 +59,14 @@ WORDS = {
     "peak_mb": "peak memory",
     "grown_mb": "memory growth",
 }
+# The losses that README.md names, in its order.
+LOSS_PHRASES = {
+    "array_ns_20": "a text of 20 characters to an array",
+    "array_ns_200": "a text of 200 characters to an array",
+    "first_batch_ms": "the first batch after a load",
+    "peak_mb": "peak memory of 90 MB of text",
+    "grown_mb": "memory that is kept after it",
+}
 UNITS = {"_mb_s": "MB/s", "ns_": "ns", "_ms": "ms", "_mb": "MB"}
 MEMORY_SLACK_MB = 2.0  # smaller differences are noise of the allocator
 
@@ -80,7 +89,7 @@ def main() -> None:
     outcomes, real = judge(results["rows"]), judge(results["rows"], REAL_GOALS)
     goals = f"{goal_tables.short(outcomes, real)}\n\n{provenance(results)}"
     for document, name, block in (
-        (args.readme, "bench", headline(first, index(first))),
+        (args.readme, "bench", headline(first, index(first), rows)),
         (args.page, "encode", f"{first_table(results, rows)}\n\n{provenance(results)}"),
         (args.page, "calls", short_table(results, rows)),
         (args.page, "losses", losses_text(rows)),
@@ -105,14 +114,16 @@ def index(results: Row) -> Rows:
     return rows
 
 
-def headline(results: Row, rows: Rows) -> str:
+def headline(results: Row, rows: Rows, all_rows: Rows) -> str:
     lines = [encoding_line(results, rows)]
     for name, line in (("training", training_line), ("corpus", corpus_line)):
         path = HERE / "results" / f"{name}.json"
         lines += [line(json.loads(path.read_text("utf-8")))] if path.exists() else []
-    worst = [text for _, text in losses(rows)][:README_LOSSES_MAX]
+    memory = {key: peers for key, peers in all_rows.items() if key[1] == "memory"}
+    worst = {loss.metric: loss for loss in losses(memory) + losses(rows) if loss.metric}
     if worst:
-        lines.append(f"- **Slower** than the best library here: {'; '.join(worst)}.")
+        shown = "; ".join(worst[metric].short() for metric in LOSS_PHRASES if metric in worst)
+        lines.append(f"- **Slower or larger**: {shown}. [All of them]({LOSSES_PAGE}).")
     return "\n".join(lines)
 
 
@@ -125,10 +136,17 @@ def encoding_line(results: Row, rows: Rows) -> str:
         for system, row in rows[key].items()
         if system != BASELINE and row["status"] == "ok"
     }
+    versions = (f"{system} {version}" for system, version in results["versions"].items()
+                if system in speeds and system != OURS)  # fmt: skip
+    most = rows[key][OURS]["bytes"] / 1e6
+    less = [f"{system} {row['bytes'] / 1e6:.0f} MB" for system, row in rows[key].items()
+            if row["status"] == "ok" and has_less_text(rows[key], row)]  # fmt: skip
     return (
-        f"- **Encode** {TEXTS.get(name, name)} text with `{vocabulary}` on one core: "
-        f"{ranking(speeds, 'MB/s')} ({machine_text(results)}; medians of "
-        f"{results['settings']['rounds']} rounds with a warm cache; `{results['command']}`)."
+        f"- **Encode** {TEXTS.get(name, name)} text with `{vocabulary}` on one core, warm, new "
+        f"text: {ranking(speeds, 'MB/s')} ({machine_text(results)}, "
+        f"{results['machine']['cores']} cores; {'; '.join([f'{most:.0f} MB', *less])}; "
+        f"{', '.join(versions)}; medians of {results['settings']['rounds']} rounds; "
+        f"`{results['command']}`)."
     )
 
 
@@ -137,10 +155,12 @@ def training_line(results: Row) -> str:
     rows = [r for r in results["rows"] if r["text"] == "100MB" and r["status"] == "ok"]
     seconds = {r["system"]: statistics.median(r["seconds"]) for r in rows}
     shown = {name: seconds[name] for name in README_TRAINERS if name in seconds}
+    ours = next(r for r in rows if r["system"] == OURS)
     return (
-        f"- **Train** {rows[0]['vocab_size']:,} tokens on 100 MB with two threads: "
-        f"{ranking(shown, 's')} ({results['machine']['cpu']}, Python {results['python']}; "
-        f"`{results['command']}`)."
+        f"- **Train** {ours['vocab_size']:,} tokens on 100 MB with two threads: "
+        f"{ranking(shown, 's')} ({results['machine']['cpu']}, {results['machine']['cores']} cores, "
+        f"Python {results['python']}; tokenmill: median of {len(ours['seconds'])} runs, others: "
+        f"one run; `{results['command']}`)."
     )
 
 
@@ -150,10 +170,13 @@ def corpus_line(results: Row) -> str:
     names = [name for name in results["systems"] if name not in OUR_CORPUS_RUNS]
     speeds = {OURS: megabytes / results["systems"]["jsonl"]["seconds"]}
     speeds |= {name: megabytes / results["systems"][name]["seconds"] for name in names}
+    once = [name for name in names if len(results["systems"][name]["runs"]) == 1]
+    runs = f"medians of {len(results['systems']['jsonl']['runs'])} runs"
+    runs += f", {' and '.join(once).replace(', ', ' with ')} one run" if once else ""
     return (
         f"- **Tokenize** {megabytes:,.0f} MB of text in JSON lines to shards with "
-        f"{results['workers']} threads: {ranking(speeds, 'MB/s')} ({results['machine']['cpu']}; "
-        "`make bench-corpus`)."
+        f"{results['workers']} threads: {ranking(speeds, 'MB/s')} ({results['machine']['cpu']}, "
+        f"{results['machine']['cores']} cores; {runs}; `make bench-corpus`)."
     )
 
 
@@ -205,7 +228,9 @@ def short_table(results: Row, rows: Rows) -> str:
     columns = [(label, keys[job]) for job, label in labels.items() if job in keys]
     caption = (
         f"`{first}`, one thread. One call: `str` to list, 20 / 200 characters; "
-        "`str` to array, 20 / 200 characters."
+        "`str` to array, 20 / 200 characters. Load: gigatoken, fastokens and tiktoken read a rank "
+        "file, tokenizers a `tokenizer.json`. tokenmill reads its embedded vocabulary. quicktok, "
+        "toktok and splintr get its name."
     )
     return f"{caption}\n\n{speed_table(results, rows, columns, SHORT_METRICS)}"
 
@@ -343,9 +368,36 @@ def best_peer(peers: dict[str, Row], metric: str, systems: Iterable[str]) -> Row
     return max(having, key=value) if metric.endswith("_mb_s") else min(having, key=value)
 
 
-def losses(rows: Rows) -> list[tuple[float, str]]:
-    """Return (factor, description) for each metric in which a peer is ahead, the largest first."""
-    found: list[tuple[float, str]] = []
+@dataclass(frozen=True)
+class Loss:
+    """A metric in which a peer is ahead by a factor; without a metric, a cell without a figure."""
+
+    factor: float
+    where: str
+    metric: str = ""
+    mine: float = 0.0
+    theirs: float = 0.0
+    peer: str = ""
+    is_apart: bool = True
+
+    def figures(self) -> str:
+        mine, theirs = number(self.mine), number(self.theirs)
+        return f"{mine} {unit(self.metric)}, {self.peer} {theirs}"
+
+    def long(self) -> str:
+        if not self.metric:
+            return self.where
+        times = loss(self.metric, self.mine, self.theirs)
+        tail = "" if self.is_apart else ", within the spread"
+        return f"{self.where}, {WORDS[self.metric]}: {self.figures()} ({times}){tail}"
+
+    def short(self) -> str:
+        return f"{LOSS_PHRASES[self.metric]} ({self.figures()})"
+
+
+def losses(rows: Rows) -> list[Loss]:
+    """Return the losses, the largest first."""
+    found: list[Loss] = []
     for (vocabulary, job, corpus, threads), peers in rows.items():
         ours = peers.get(OURS)
         if ours is None:
@@ -355,26 +407,19 @@ def losses(rows: Rows) -> list[tuple[float, str]]:
         others = [s for s in peers if s not in (OURS, BASELINE)]
         if ours["status"] != "ok":
             if any(peers[s]["status"] == "ok" for s in others):
-                found.append((float("inf"), f"{where}: no number, {ours['status']}"))
+                found.append(Loss(float("inf"), f"{where}: no number, {ours['status']}"))
             continue
         for metric, mine in ours["metrics"].items():
             best = best_peer(peers, metric, others)
             if best is None:
                 continue
             theirs = best["metrics"][metric]
-            times = worse(metric, mine["median"], theirs["median"])
-            if times > 1.0:
+            values = (mine["median"], theirs["median"])
+            factor = worse(metric, *values)
+            if factor > 1.0:
                 apart = mine["max"] < theirs["min"] or theirs["max"] < mine["min"]
-                found.append(
-                    (
-                        times,
-                        f"{where}, {WORDS[metric]}: {number(mine['median'])} {unit(metric)}, "
-                        f"{best['system']} {number(theirs['median'])} "
-                        f"({loss(metric, mine['median'], theirs['median'])})"
-                        + ("" if apart else ", within the spread"),
-                    )
-                )
-    return sorted(found, reverse=True)
+                found.append(Loss(factor, where, metric, *values, best["system"], apart))
+    return sorted(found, key=lambda each: (each.factor, each.long()), reverse=True)
 
 
 def worse(metric: str, mine: float, theirs: float) -> float:
@@ -399,7 +444,7 @@ def losses_text(rows: Rows) -> str:
     compared = (s for p in rows.values() for s in p if p[s]["status"] == "ok")
     if not set(compared) - {OURS, BASELINE}:
         return "No peer was measured in this sweep."
-    found = [text for _, text in losses(rows)]
+    found = [each.long() for each in losses(rows)]
     if not found:
         return "tokenmill is first in every cell of this sweep."
     head = "tokenmill is slower or larger than the best peer here:"

@@ -67,7 +67,7 @@ def goals_table(results: Row) -> str:
 
 
 def speed_table(results: Row) -> str:
-    """Return a line per trainer: seconds and MB above the text for each size; the best is bold."""
+    """Return a line per trainer: seconds and MB above the text for each size."""
     rows = {(r["system"], r["text"]): r for r in results["rows"]}
     texts = [text for text in VOCAB_SIZES if any(t == text for _, t in rows)]
     heads = [f"{text}, {size_of(rows, text):,} tokens" for text in texts]
@@ -84,7 +84,7 @@ def speed_table(results: Row) -> str:
                 notes += [note] if note not in notes else []
                 line.append("-")
             else:
-                line.append(cell(rows, row))
+                line.append(cell(row))
                 if row.get("kept"):
                     line[-1] += "\\*"
                     notes += [f"\\* {system}, {text}: measured on {row['date'][:10]}"]
@@ -98,15 +98,8 @@ def size_of(rows: dict[tuple[str, str], Row], text: str) -> int:
     return int(next(row["vocab_size"] for (_, name), row in rows.items() if name == text))
 
 
-def cell(rows: dict[tuple[str, str], Row], row: Row) -> str:
-    shown = []
-    for metric in ("seconds", "peak_mb"):
-        value = statistics.median(row[metric])
-        same = [r for r in rows.values() if r["text"] == row["text"] and r["status"] == "ok"]
-        best = min(statistics.median(r[metric]) for r in same)
-        text = number(value)
-        shown.append(f"**{text}**" if value == best and len(same) > 1 else text)
-    return " / ".join(shown)
+def cell(row: Row) -> str:
+    return " / ".join(number(statistics.median(row[metric])) for metric in ("seconds", "peak_mb"))
 
 
 def one_language(results: Row) -> list[str]:
