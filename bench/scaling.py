@@ -357,10 +357,11 @@ def _copies(count: int) -> Path:
 
 def measure_cluster(count: int) -> dict[str, Any]:
     """Run tasks that sleep on a Ray cluster configured for `count` cores."""
-    from tokenmill.tokenizing import executors
-    from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
+    from tokenmill.tokenizing import ray_executor
+    from tokenmill.tokenizing.executors import Order, Settings, run_orders
+    from tokenmill.tokenizing.ray_executor import RayExecutor
 
-    executors.do_remotely = _sleep
+    ray_executor.do_remotely = _sleep
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         with RayExecutor(Settings(folder, count, count << 30), None) as executor:
@@ -390,10 +391,11 @@ def _wait(executor: Any) -> float:
 
 def measure_driver(count: int) -> dict[str, Any]:
     """Measure the memory and rate of a driver for empty tasks on a local Ray cluster."""
-    from tokenmill.tokenizing import executors
-    from tokenmill.tokenizing.executors import Order, RayExecutor, Settings, run_orders
+    from tokenmill.tokenizing import ray_executor
+    from tokenmill.tokenizing.executors import Order, Settings, run_orders
+    from tokenmill.tokenizing.ray_executor import RayExecutor
 
-    executors.do_remotely = _empty
+    ray_executor.do_remotely = _empty
     with (
         tempfile.TemporaryDirectory() as folder,
         RayExecutor(Settings(folder, 2, 2 << 30), None) as executor,

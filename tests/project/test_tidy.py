@@ -45,7 +45,7 @@ LINES_MAX = {
     "inspection": 1580,
     "patterns": 2130,
     "shards": 1930,
-    "tokenizing": 4110,
+    "tokenizing": 4120,
     "training": 2230,
     "vocabularies": 150,
     ".": 3960,

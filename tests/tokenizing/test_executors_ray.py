@@ -1,6 +1,6 @@
 """Tasks of the Ray executor, without Ray: their progress messages and their result.
 
-Tests of tokenizing/executors.py and tokenmill/ray_cluster.py.
+Tests of tokenizing/ray_executor.py and tokenmill/ray_cluster.py.
 """
 
 import sys
@@ -11,8 +11,9 @@ import pytest
 
 import tokenmill
 from tokenmill import ray_cluster
-from tokenmill.tokenizing import executors
-from tokenmill.tokenizing.executors import Order, RayExecutor, Settings
+from tokenmill.tokenizing import executors, ray_executor
+from tokenmill.tokenizing.executors import Order, Settings
+from tokenmill.tokenizing.ray_executor import RayExecutor
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def begun(tmp_path):
 def messages_of(folder, cwd=None, **more):
     settings = Settings(str(folder), 1, 64 << 20, cwd=cwd)
     common = RayExecutor(settings, None).order | {"report_seconds": 0.01} | more
-    return executors.do_remotely(common, Order(1))
+    return ray_executor.do_remotely(common, Order(1))
 
 
 def test_a_task_reports_its_progress_and_then_its_result(begun, monkeypatch):
@@ -65,7 +66,7 @@ def test_a_task_that_finds_no_thread_is_not_done_later(begun, monkeypatch):
         patched.setattr(executors.ThreadPoolExecutor, "submit", refused)
         (message,) = messages_of(begun, run="none")
         assert "can't start new thread" in message["failed"]
-    assert "none" not in executors._workers
+    assert "none" not in ray_executor._workers
     assert list(messages_of(begun, run="none"))[-1]["entry"]["task"] == 1
 
 

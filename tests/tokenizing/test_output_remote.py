@@ -21,8 +21,9 @@ import tokenmill
 from tokenmill import TokenmillError, object_store, tokenize, train_from_iterator
 from tokenmill.cli import main
 from tokenmill.errors import MissingExtraError
-from tokenmill.tokenizing import executors
-from tokenmill.tokenizing.executors import Order, RayExecutor, Settings
+from tokenmill.tokenizing import executors, ray_executor
+from tokenmill.tokenizing.executors import Order, Settings
+from tokenmill.tokenizing.ray_executor import RayExecutor
 from tokenmill.tokenizing.verify import verify
 
 OPTIONS = {"task_bytes": 20_000, "threads": 2}
@@ -189,12 +190,12 @@ def test_a_task_of_a_cluster_has_its_own_staging_directory(tmp_path, inputs):
     total = tokenize(inputs, "memory://out", tokenizer, eos="none", **more).tasks_total
     common = RayExecutor(Settings("memory://out", 1, 1 << 30), None).order
     for number in range(0, total, 2):
-        *_, message = executors.do_remotely(common, Order(number))
+        *_, message = ray_executor.do_remotely(common, Order(number))
         assert message["entry"]["task"] == number
     tokenmill.finalize("memory://out")
     assert objects("memory://out") == contents(tmp_path / "out")
     settings = Settings("memory://none", 1, 1 << 30)
-    (gone,) = executors.do_remotely(common | {"run": "", "settings": settings}, Order(0))
+    (gone,) = ray_executor.do_remotely(common | {"run": "", "settings": settings}, Order(0))
     assert "memory://none/plan.json not found" in gone["stop"]
 
 

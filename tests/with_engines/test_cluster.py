@@ -1,6 +1,6 @@
 """A Ray cluster of three nodes → the bytes of a local run, also if nodes and workers are killed.
 
-Tests of tokenmill/ray_cluster.py, tokenizing/executors.py and training/counting.py.
+Tests of tokenmill/ray_cluster.py, tokenizing/ray_executor.py and training/counting.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corpus_cases import contents, texts, write_jsonl
 from ray.cluster_utils import Cluster
 
 import tokenmill
-from tokenmill.tokenizing import executors
+from tokenmill.tokenizing import ray_executor
 from tokenmill.training import counting
 
 FILES = 50
@@ -296,7 +296,7 @@ def test_machines_that_cannot_run_tasks_stop_the_run(
         yield
 
     on_ray = {"engine": "ray", "ray_address": nodes.cluster.address, "task_bytes": UNIT_BYTES}
-    monkeypatch.setattr(executors, "do_remotely", broken)
+    monkeypatch.setattr(ray_executor, "do_remotely", broken)
     with pytest.raises(tokenmill.TokenmillError, match="a task cannot run on the cluster: Module"):
         tokenmill.tokenize(inputs, tmp_path / "out", "gpt2", **on_ray)
     monkeypatch.undo()
