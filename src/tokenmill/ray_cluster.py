@@ -15,7 +15,6 @@ from tokenmill.errors import ClusterError, import_package
 
 LOCAL = "local"
 RAY = "ray"
-ENGINES = (LOCAL, RAY)
 _CONNECT_SECONDS = 10.0
 _NICENESS = "RAY_worker_niceness"
 _CLIENT = "ray://"

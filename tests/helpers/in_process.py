@@ -24,7 +24,6 @@ from terminal import LOOKS
 
 from tokenmill.cli import main
 from tokenmill.tokenizing import executors, options, task, verify
-from tokenmill.tokenizing import run as runs
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,8 @@ def run_main(
         return Completed(code, output.getvalue(), errors.getvalue())
 
 
-def make_threads(engine: str, address: object, names: object, settings: Any) -> Any:
+def make_threads(settings: Any, *_: object) -> Any:
     """An executor with threads of this process, so that a run starts no interpreter."""
-    assert engine == "local"
     return executors.ThreadExecutor(settings)
 
 
@@ -85,7 +83,7 @@ def make_threads(engine: str, address: object, names: object, settings: Any) -> 
 def threaded() -> Iterator[None]:
     """Inside, runs do their tasks in threads of this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "make_executor", make_threads)
+        patch.setattr(executors, "make_executor", make_threads)
         yield
 
 

@@ -397,7 +397,7 @@ def test_worker_of_a_program_with_threads_is_not_forked(
 ):
     started = []
 
-    def make(engine, address, names, settings):
+    def make(settings, address, names):
         executor = executors.ProcessExecutor(settings)
         start = executors.start_process
         monkeypatch.setattr(
@@ -405,7 +405,7 @@ def test_worker_of_a_program_with_threads_is_not_forked(
         )
         return executor
 
-    monkeypatch.setattr(runs, "make_executor", make)
+    monkeypatch.setattr(executors, "make_executor", make)
     monkeypatch.setattr(executors.threading, "active_count", lambda: threads)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "pyarrow")

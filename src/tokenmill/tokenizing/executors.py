@@ -1,8 +1,8 @@
 """Orders → messages, through processes, threads or a Ray cluster, with one retry for all.
 
 An executor starts orders and returns messages. `run_orders` gives it the orders, counts deaths and
-failures, and tries again. To add an executor, write a class with the methods of `Executor` and add
-it to `make_executor`. Every process that does orders has a `ThreadExecutor`.
+failures, and tries again. Every process that does orders has a `ThreadExecutor`. Executors of
+other engines are modules of their own, in the table `EXECUTORS` of `options.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from tokenmill import object_store
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.native import cache_limit
 from tokenmill.progress import memory_bytes
-from tokenmill.ray_cluster import RAY
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.output import Output, open_output
@@ -88,14 +87,8 @@ class Executor(Protocol):
     def messages(self) -> Iterable[Message]: ...
 
 
-def make_executor(
-    engine: str, address: str | None, names: Iterable[str], settings: Settings
-) -> Executor:
-    """The executor of an engine. Inputs that only this process can read need threads."""
-    if engine == RAY:
-        from tokenmill.tokenizing.ray_executor import RayExecutor
-
-        return RayExecutor(settings, address)
+def make_executor(settings: Settings, _: str | None, names: Iterable[str]) -> Executor:
+    """An executor of this machine. Inputs that only this process can read need threads."""
     in_process = object_store.is_of_process([settings.output, *names])
     return ThreadExecutor(settings) if in_process else ProcessExecutor(settings)
 

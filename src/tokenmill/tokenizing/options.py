@@ -23,11 +23,13 @@ from tokenmill.options import (
     table,
     text,
 )
-from tokenmill.ray_cluster import ENGINES, LOCAL, check_options
+from tokenmill.ray_cluster import LOCAL, RAY, check_options
 from tokenmill.shards.shard_format import FORMATS, Spec, get_format
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.split import TRAIN, check_split, parse_split
 
+# A new engine is a module of this package with `make_executor`, and a row in this table.
+EXECUTORS = {LOCAL: "executors", RAY: "ray_executor"}
 DTYPES = ("uint16", "uint32")
 AUTO = "auto"
 NONE = "none"
@@ -75,7 +77,7 @@ class RunOptions(TypedDict, total=False):
         2 << 30, "memory limit, at least 192MiB and 1MiB per thread", MEMORY_MIN, **_RUN
     )]  # fmt: skip
     engine: Annotated[str, one_of(
-        ENGINES, LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES
+        tuple(EXECUTORS), LOCAL, "execution engine: this machine or a Ray cluster", **_MACHINES
     )]  # fmt: skip
     ray_address: Annotated[str | None, text(
         None, "address of a running Ray cluster, such as auto; without it, one is started",

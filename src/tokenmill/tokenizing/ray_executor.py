@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -17,6 +17,11 @@ from tokenmill.tokenizing.options import MEMORY_MIN
 from tokenmill.tokenizing.task import cache_bytes_of
 
 _WAIT_SECONDS = 0.2
+
+
+def make_executor(settings: Settings, address: str | None, _: Iterable[str]) -> Executor:
+    """The executor of a cluster, or without an address of a new one on this machine."""
+    return RayExecutor(settings, address)
 
 
 class RayExecutor(Executor):

@@ -5,6 +5,7 @@ A run that was stopped resumes: it reads the journal and does only the other tas
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 import warnings
@@ -35,15 +36,10 @@ from tokenmill.progress import Progress, Report, Tracker
 from tokenmill.ray_cluster import RAY
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing import journal, plan
-from tokenmill.tokenizing.executors import (
-    Order,
-    Settings,
-    load_tokenizer,
-    make_executor,
-    run_orders,
-)
+from tokenmill.tokenizing.executors import Order, Settings, load_tokenizer, run_orders
 from tokenmill.tokenizing.journal import Entries
 from tokenmill.tokenizing.options import (
+    EXECUTORS,
     RunOptions,
     TokenizeOptions,
     check_effect,
@@ -155,7 +151,8 @@ class _Run:
         names = [source.name for source in self.plan.sources]
         engine, address = self.options["engine"], self.options["ray_address"]
         made_of = digest(entries.documents()) if orders[0].of else None
-        with make_executor(engine, address, names, self._settings(names)) as executor:
+        module = importlib.import_module(f"tokenmill.tokenizing.{EXECUTORS[engine]}")
+        with module.make_executor(self._settings(names), address, names) as executor:
             for message in run_orders(executor, orders):
                 if "progress" in message:
                     tracker.update(message["progress"], message["memory"])
