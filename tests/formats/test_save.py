@@ -1,7 +1,7 @@
 """Saved tokenizers → the same ids in Hugging Face, and equal tokenizers after loading.
 
 Tests of formats/names.py, formats/ranks.py, formats/save.py, formats/tokenmill_file.py,
-formats/vocab_merges.py and patterns/oniguruma.py.
+formats/vocab_merges.py and patterns/parse.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tokenmill.formats import names, tokenizer_json, tokenmill_file
 from tokenmill.formats.names import byte_characters, spell
 from tokenmill.formats.ranks import find_merges, of_ranks
 from tokenmill.formats.spec import Ranks
-from tokenmill.patterns.oniguruma import to_oniguruma
+from tokenmill.patterns.parse import to_oniguruma
 from tokenmill.patterns.schemes import PATTERNS
 
 # Characters of Unicode 15 and 16, which Oniguruma's tables may not know.

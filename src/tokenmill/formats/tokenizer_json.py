@@ -44,7 +44,7 @@ from tokenmill.formats.spec import (
     surround_roberta,
 )
 from tokenmill.native import _native
-from tokenmill.patterns.oniguruma import to_oniguruma
+from tokenmill.patterns.parse import to_oniguruma
 from tokenmill.patterns.schemes import GPT2, Literally, Pattern, Stage, name_of
 
 BYTES_MAX = 256 << 20
