@@ -15,6 +15,7 @@ from tokenmill.errors import ClusterError, import_package
 
 LOCAL = "local"
 RAY = "ray"
+ENGINES = (LOCAL, RAY)  # of counting
 _CONNECT_SECONDS = 10.0
 _NICENESS = "RAY_worker_niceness"
 _CLIENT = "ray://"

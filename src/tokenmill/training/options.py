@@ -31,7 +31,7 @@ from tokenmill.options import (
 )
 from tokenmill.patterns.schemes import pattern_of, scheme_of
 from tokenmill.progress import Report
-from tokenmill.ray_cluster import LOCAL, RAY, check_options
+from tokenmill.ray_cluster import ENGINES, LOCAL, RAY, check_options
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merging import TRAINERS
 
@@ -127,9 +127,7 @@ class CountOptions(ReadOptions, total=False):
         None, "memory limit of at least 64MiB; data beyond it is on disk (default: no limit)",
         _check_memory, parse_amount, metavar="BYTES", **_RUN,
     )]  # fmt: skip
-    engine: Annotated[str, one_of(
-        (LOCAL, RAY), LOCAL, "this machine or a Ray cluster counts", **_RUN
-    )]  # fmt: skip
+    engine: Annotated[str, one_of(ENGINES, LOCAL, "this machine or a Ray cluster counts", **_RUN)]
     ray_address: Annotated[str | None, text(
         None, "address of a Ray cluster (default: a new one on this machine)", **_RUN
     )]  # fmt: skip
