@@ -6,7 +6,7 @@ TOKENIZER is a tokenizer.json, also with .xz. TEXT is a text file or .jsonl, als
 them, the files of Qwen 3 and of English in the folder of packed data are used, and nothing is
 measured if it is missing. Every system loads one folder with `AutoTokenizer` and gets the same
 calls. A system with other results than transformers alone gets no time. The best of the rounds
-counts. `--write` puts the table into docs/serving.md.
+counts. `--write` puts the table into docs/serving-speed.md.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def main() -> None:
         made = table(rounds(systems, given.rounds, Path(folder)))
     print(made)
     if given.write:
-        markdown.write_block(ROOT / "docs" / "serving.md", "serving", made)
+        markdown.write_block(ROOT / "docs" / "serving-speed.md", "serving", made)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ IN_READERS = [
 ]
 # A page that needs transformers: tests/with_transformers runs it.
 IN_TRANSFORMERS = [ROOT / "docs" / "serving.md"]
+# A page that needs the libraries of tests/with_servers, which runs it.
+IN_SERVERS = [ROOT / "docs" / "serving-programs.md"]
 # The pages of the site.
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
@@ -75,7 +77,11 @@ def left_out(page: str, blocks: list[Block]) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if ROOT / page not in (GUIDE, *IN_READERS, *IN_TRANSFORMERS)],
+    [
+        page
+        for page in PAGES
+        if ROOT / page not in (GUIDE, *IN_READERS, *IN_TRANSFORMERS, *IN_SERVERS)
+    ],
 )
 def test_every_block_runs_with_its_documented_output(page, tmp_path, monkeypatch):
     blocks = blocks_of((ROOT / page).read_text())

@@ -1,4 +1,4 @@
-"""The blocks of docs/serving.md about libraries → the same ids, counts and texts without tokenmill.
+"""The blocks of docs/serving-programs.md → the same ids, counts and texts without tokenmill.
 
 Each block runs in a process of its own, and again without its line that replaces a library.
 """
@@ -25,7 +25,7 @@ TESTS = Path(__file__).resolve().parents[1]
 # litellm contains the file of cl100k_base, which tiktoken would download.
 LITELLM = importlib.util.find_spec("litellm").submodule_search_locations[0]
 CACHE = Path(LITELLM) / "litellm_core_utils" / "tokenizers"
-BLOCKS = blocks_of((TESTS.parent / "docs" / "serving.md").read_text(encoding="utf-8"))
+BLOCKS = blocks_of((TESTS.parent / "docs" / "serving-programs.md").read_text(encoding="utf-8"))
 TEXTS = ["", "Hello world, it's 1234 tests!", "naïve 中文 🙂 x", *small.TEXTS[:3]]
 # A word of a block → the calls whose results are compared. `texts` are TEXTS.
 CALLS = {

@@ -23,8 +23,7 @@ def test_block_about_transformers_runs(tmp_path):
 def test_page_about_serving_runs(tmp_path):
     page = DOCS / "serving.md"
     blocks = [b for b in blocks_of(page.read_text()) if b.language == "python"]
-    # tests/with_servers runs those that replace a library.
-    run(page, [b for b in blocks if "sys.modules" not in b.text], tmp_path)
+    run(page, blocks, tmp_path)
 
 
 def run(page: Path, blocks: list[Block], folder: Path) -> None:
