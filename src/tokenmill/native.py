@@ -31,7 +31,7 @@ _LIMIT_MAX = 1 << 62
 def cache_limit(bytes: int | None = None) -> int:
     """Return the memory limit of the caches of all tokenizers in bytes, after setting it.
 
-    The limit is 64 MB by default and 0 turns caches off. More memory helps texts with many
+    The limit is 64 MiB by default and 0 turns caches off. More memory helps texts with many
     different words. Ids do not depend on it. A tokenizer has one cache, which all threads share.
     A cache that is larger than a new limit is freed after the calls that use it have ended.
 

@@ -89,8 +89,8 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
     """All options of `tokenize`."""
 
     on_error: Annotated[str, one_of(
-        ("fail", "skip", "quarantine"), "quarantine", "records without a text: fail stops, skip "
-        "leaves them out, quarantine also lists them in errors.jsonl", **_INPUTS
+        ("fail", "skip", "quarantine"), "quarantine", "records without a text: fail stops the "
+        "run, skip lists them in errors.jsonl, quarantine also keeps the records", **_INPUTS
     )]  # fmt: skip
     max_errors: Annotated[float | None, limit(
         None, "number of rejected records that are allowed, or share of all, such as 1% "
@@ -103,7 +103,7 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         DOCUMENT_BYTES, "size of the largest record; longer ones are rejected", **_INPUTS
     )]  # fmt: skip
     max_unsplit_bytes: Annotated[int, amount(
-        MAX_UNSPLIT_BYTES, "most bytes of a text without a place to cut it, as a space", **_INPUTS
+        MAX_UNSPLIT_BYTES, "maximum bytes without a safe split point", **_INPUTS
     )]  # fmt: skip
     allowed_special: Annotated[bool, switch(
         "recognize special tokens such as <|endoftext|>", flag="--allow-special", **_INPUTS
@@ -116,7 +116,8 @@ class TokenizeOptions(ReadOptions, RunOptions, total=False):
         NONE, "token before each document: text, id, auto or none", metavar="TOKEN", **_SHARDS
     )]  # fmt: skip
     dtype: Annotated[str | None, one_of(
-        DTYPES, None, "type of ids; without it, uint16 if all ids fit", **_SHARDS
+        DTYPES, None, "type of ids (default: uint16 for vocabularies of fewer than 65,500 tokens, "
+        "else uint32)", **_SHARDS,
     )]  # fmt: skip
     shard_tokens: Annotated[int, SHARD_TOKENS]
     sequence_length: Annotated[int | None, number(
