@@ -217,7 +217,7 @@ def effects_table(results: Result, ladder: Result) -> str:
         f"{check['visits'] / 1e6:,.0f} million; {change(5, 6)}",
         f"{pairs['pairs']:,} pairs appear, {pairs['frequent']:,} of them reach the last count",
         change(4, 5, "small"),
-        f"{merges:,} merges in {check['batches']:,} rounds; {change(13, 14)}",
+        f"{merges:,} merges in {check['batches']:,} batches; {change(13, 14)}",
         change(9, 10),
         f"{text['bytes'] / 1e9:.1f} GB of text with {gigabytes[2]} of memory, {gigabytes[3]} with "
         "a limit",
