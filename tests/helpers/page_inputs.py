@@ -5,9 +5,9 @@ import json
 import lzma
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
-import zstandard
 from run_page import HOME
 
 UDHR = Path(__file__).parents[1] / "data" / "udhr"
@@ -26,10 +26,16 @@ def write_lines(path: str, texts: Iterable[str]) -> None:
     compress: dict[str, Callable[[bytes], bytes]] = {
         ".xz": lzma.compress,
         ".gz": gzip.compress,
-        ".zst": zstandard.ZstdCompressor().compress,
+        ".zst": compress_zstd,
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(compress.get(Path(path).suffix, bytes)(data))
+
+
+def compress_zstd(data: bytes) -> bytes:
+    import zstandard  # some environments lack it
+
+    return zstandard.ZstdCompressor().compress(data)
 
 
 def paragraphs(count: int | None = None) -> list[str]:
@@ -58,6 +64,19 @@ def corpus() -> None:
     write_lines("data/part-1.jsonl.zst", paragraphs(1000))
 
 
+def grain(count: int) -> None:
+    """Documents of one sentence, twelve times."""
+    write_lines("corpus.jsonl", (f"Document {n} is about grain. " * 12 for n in range(count)))
+
+
+def compare() -> None:
+    write_lines("corpus/a.jsonl", paragraphs(1000))
+
+
+def slow_runs() -> None:
+    write_lines("data/a.jsonl", paragraphs(1000))
+
+
 def train() -> None:
     Path("data").mkdir()
     Path("data/a.txt").write_text(words(3))
@@ -67,6 +86,7 @@ def train() -> None:
 def train_large() -> None:
     for part in range(1, 3):
         write_lines(f"part-{part}/a.jsonl", words(part).splitlines())
+    write_lines("data/a.jsonl.zst", words(3).splitlines())
 
 
 def command_line() -> None:
@@ -102,12 +122,18 @@ def load() -> None:
 MAKERS: dict[str, Callable[[], None]] = {
     "README.md": readme,
     "docs/cli.md": command_line,
+    "docs/compare.md": compare,
     "docs/corpus.md": corpus,
     "docs/split.md": corpus,
     "docs/load.md": load,
     "docs/migrate-sentencepiece.md": migrate_sentencepiece,
     "docs/migrate-transformers.md": migrate_transformers,
+    "docs/pytorch.md": partial(grain, 200),
+    "docs/pytorch-resume.md": partial(grain, 200),
+    "docs/slow-runs.md": slow_runs,
     "docs/train.md": train,
     "docs/train-large.md": train_large,
     "docs/trainers.md": train,
+    "docs/training-megatron.md": partial(grain, 2000),
+    "docs/training-programs.md": partial(grain, 2000),
 }

@@ -54,6 +54,22 @@ LEFT_OUT = [
     ),
 ]
 
+# Blocks of text with commands: the page, a text of that block alone, and the reason.
+NOT_RUN = [
+    ("docs/clusters.md", "sbatch", "needs Slurm; tests/tokenizing runs the ranks"),
+    ("docs/clusters.md", "tokenize data/*.jsonl.zst", "needs Ray; tests/with_engines runs it"),
+    ("docs/train-large.md", "--engine ray", "needs Ray; tests/with_engines runs it"),
+    ("docs/object-storage.md", "s3://", "needs a store; tests/with_stores runs one"),
+    ("docs/serving.md", "vllm serve", "needs a GPU; tests/with_servers tests the plugin"),
+    ("docs/serving.md", "sglang", "needs a GPU; tests/with_servers tests the variable"),
+    ("docs/tutorial-corpus.md", "pip install", "needs a clone in a folder of the reader"),
+    ("docs/ladder-corpus.md", "python -m ladder", "takes minutes; tests of the ladder run it"),
+    ("docs/ladder-encoding.md", "python -m ladder", "takes minutes; tests of the ladder run it"),
+]
+COMMAND_LINE = re.compile(
+    r"^(?:\$ )?(?:tokenmill|python3?|make|pip|vllm|sbatch|[A-Z_]+=\S+) ", re.MULTILINE
+)
+
 
 def run(code: str, folder: Path) -> str:
     done = subprocess.run(
@@ -98,6 +114,23 @@ def test_every_block_runs_with_its_documented_output(page, tmp_path, monkeypatch
 def test_exceptions_are_few_and_have_reasons():
     assert len(LEFT_OUT) <= 3
     assert all(reason for _, _, reason in LEFT_OUT)
+
+
+def test_commands_in_text_blocks_are_few_and_have_reasons():
+    found = {
+        (page, block.text)
+        for page in PAGES
+        for block in blocks_of((ROOT / page).read_text())
+        if block.language == "text" and COMMAND_LINE.search(block.text)
+    }
+    listed = {
+        (page, text)
+        for page, text in found
+        for where, part, reason in NOT_RUN
+        if page == where and part in text and reason
+    }
+    assert found == listed
+    assert len(NOT_RUN) == len(found) <= 9
 
 
 # The runner itself.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import page_inputs
 import pytest
 import torch
 from run_page import run_page
@@ -203,6 +204,7 @@ def test_a_page_of_training_programs_runs(page: str, tmp_path: Path, monkeypatch
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(Path(tokenmill.__file__).parents[1]))
+    page_inputs.make(f"docs/{page}")
     run_page(Path(__file__).parents[2] / "docs" / page)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import page_inputs
 import pytest
 import torch
 from run_page import run_page
@@ -189,6 +190,8 @@ def test_a_state_that_only_workers_have_is_refused(packed: Path, loader_class, s
 @pytest.mark.parametrize("page", ["pytorch.md", "pytorch-resume.md"])
 def test_the_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(tokenmill.__file__).parents[1]))
+    page_inputs.make(f"docs/{page}")
     run_page(Path(__file__).parents[2] / "docs" / page)
 
 
