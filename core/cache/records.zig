@@ -23,7 +23,10 @@ pub const Place = packed struct(u96) {
     ids_len: u16,
 };
 
-const index_bits = 28;
+/// Maximum number of bytes, and of ids, of an entry.
+const len_max = std.math.maxInt(@FieldType(Place, "bytes_len"));
+
+pub const index_bits = 28;
 
 /// The write position and the number of active writers.
 const Position = packed struct(u64) {
@@ -117,7 +120,7 @@ pub const Records = struct {
     /// writers.
     pub fn write(self: *Records, bytes: []const u8, ids: []const u32) ?Place {
         const size = wordsFor(bytes.len) + ids.len;
-        if (size > @min(self.len / 4, std.math.maxInt(u16))) return null;
+        if (size > self.len / 4 or @max(bytes.len, ids.len) > len_max) return null;
         const start = self.begin(size) orelse return null;
         const words = self.wordsAt(start);
         @memcpy(std.mem.sliceAsBytes(words[0..wordsFor(bytes.len)])[0..bytes.len], bytes);
@@ -200,6 +203,18 @@ test "records: a valid entry has the written contents, over several laps" {
     try std.testing.expect(held > 20 and held < 200);
     const many: [1025]u32 = @splat(0);
     try std.testing.expectEqual(null, records.write("", &many));
+}
+
+test "records: an entry that is longer than its lengths can tell is refused" {
+    var records: Records = try .init(1 << 21);
+    defer records.deinit();
+    const bytes: [len_max + 1]u8 = @splat('x');
+    try std.testing.expectEqual(null, records.write(&bytes, &.{7}));
+    const place = records.write(bytes[0..len_max], &.{7}).?;
+    try std.testing.expectEqual(1, records.read(place, bytes[0..len_max], null).?);
+    const ids: [len_max + 1]u32 = @splat(7);
+    try std.testing.expectEqual(null, records.write("", &ids));
+    try std.testing.expectEqual(len_max, records.write("", ids[0..len_max]).?.ids_len);
 }
 
 test "records: no lap begins while there is a writer" {
