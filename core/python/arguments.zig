@@ -6,7 +6,7 @@
 //!
 //! | type of the field | object |
 //! |---|---|
-//! | `Text`, `Path` | a str as UTF-8, or a bytes-like object |
+//! | `Text`, `Data`, `Path` | a str as UTF-8, or a bytes-like object |
 //! | `bool` | True or False |
 //! | an integer, `Int` | an int in the range of the type |
 //! | `f64` | a number |
@@ -28,6 +28,7 @@ const Failure = @import("../failure.zig").Failure;
 const Object = api.Object;
 const Raised = object_.Raised;
 
+pub const Data = texts_.Data;
 pub const Path = texts_.Path;
 pub const Text = texts_.Text;
 pub const Texts = texts_.Texts;

@@ -13,13 +13,13 @@ const Allowed = tokenizer.Allowed;
 const Buffer = @import("buffer.zig").Buffer;
 const Call = object_.Call;
 const Core = tokenizer.Core;
+const Data = arguments.Data;
 const Error = object_.Error;
 const Goal = tokenizer.Goal;
 const Items = Buffer.Items;
 const Kind = @import("buffer.zig").Kind;
 const Object = api.Object;
 const Spans = arguments.Spans;
-const Text = arguments.Text;
 const Texts = arguments.Texts;
 const Threads = arguments.Threads;
 const Unlocked = object_.Unlocked;
@@ -83,7 +83,7 @@ fn countBatch(call: Call, self: *Core, args: Batch) Error!*Object {
 
 /// encode_block(data, spans, allowed, threads) → (ids, offsets) of the documents of a block
 fn encodeBlock(call: Call, self: *Core, args: struct {
-    data: Text,
+    data: Data,
     spans: Spans,
     allowed: Allowed,
     threads: Threads,
@@ -98,7 +98,7 @@ fn encodeBlock(call: Call, self: *Core, args: struct {
 /// encode_documents(data, spans, allowed, before, after, narrow, threads) → (ids, ends): the
 /// documents of a block, each with `before` and `after` ids around its own; u16 if `narrow`
 fn encodeDocuments(call: Call, self: *Core, args: struct {
-    data: Text,
+    data: Data,
     spans: Spans,
     allowed: Allowed,
     before: []const u32,

@@ -11,6 +11,7 @@ const object_ = @import("object.zig");
 const results = @import("results.zig");
 const Call = object_.Call;
 const Class = object_.Class;
+const Data = arguments.Data;
 const Error = object_.Error;
 const Failure = @import("../failure.zig").Failure;
 const Int = arguments.Int;
@@ -81,7 +82,7 @@ const Blocks = struct {
     parts: std.ArrayList(Block) = .empty,
     items: std.ArrayList(counts.Block) = .empty,
 
-    const Block = arguments.Tuple(struct { data: Text, spans: arguments.Spans, continues: bool });
+    const Block = arguments.Tuple(struct { data: Data, spans: arguments.Spans, continues: bool });
 
     pub fn from(call: Call, list: *Object, name: []const u8) Error!Blocks {
         if (!api.isList(list)) return call.fail(.type, "{s} must be a list", .{name});
@@ -149,7 +150,7 @@ fn number(
 }
 
 /// last_cut(data, names) → the last offset where a text that continues may be cut, or None
-pub fn lastCut(_: Call, args: struct { data: Text, names: Texts }) Error!?usize {
+pub fn lastCut(_: Call, args: struct { data: Data, names: Texts }) Error!?usize {
     var specials = try counts.specialsOf(gpa, args.names.slices.items);
     defer specials.deinit(gpa);
     return counts.findLastCut(args.data.bytes, &specials);
@@ -228,7 +229,7 @@ fn inventoryTotal(call: Call, self: *Inventory) Error!u64 {
 }
 
 /// write(path, metadata): sorted, and equal entries added up
-fn write(call: Call, self: *Inventory, args: struct { path: Path, metadata: Text }) Error!void {
+fn write(call: Call, self: *Inventory, args: struct { path: Path, metadata: Data }) Error!void {
     var report: counts.Report = .{};
     const path = args.path.text.bytes;
     const given = .{ gpa, &self.inventory, path, args.metadata.bytes, &report };
@@ -343,7 +344,7 @@ pub fn mergeCounts(call: Call, args: struct {
     paths: Texts,
     weights: []const f64,
     output: Path,
-    metadata: Text,
+    metadata: Data,
 }) Error!void {
     const paths = args.paths.slices.items;
     if (counts.weightFailureOf(args.weights, paths.len)) |failure| return call.raise(failure);

@@ -8,6 +8,7 @@ const object_ = @import("object.zig");
 const results = @import("results.zig");
 const Call = object_.Call;
 const Class = object_.Class;
+const Data = arguments.Data;
 const Error = object_.Error;
 const Object = api.Object;
 const Span = documents.Span;
@@ -19,7 +20,7 @@ const unlocked = object_.unlocked;
 
 /// split_documents(data, separator, is_last) → (spans, bytes used)
 pub fn splitDocuments(_: Call, args: struct {
-    data: Text,
+    data: Data,
     separator: Text,
     is_last: bool,
 }) Error!struct { []i64, usize } {
@@ -57,7 +58,7 @@ pub const Ids = struct {
 
 /// json_lines(data, is_last, field, id_field) → JsonLines
 pub fn jsonLines(call: Call, args: struct {
-    data: Text,
+    data: Data,
     is_last: bool,
     field: Text,
     id_field: ?Text,
@@ -96,7 +97,7 @@ fn problemsOf(call: Call, problems: []const documents.json_lines.Problem) Error!
 }
 
 /// utf8_problems(data, spans) → the indices of the documents that are not UTF-8
-pub fn utf8Problems(call: Call, args: struct { data: Text, spans: arguments.Spans }) Error![]i64 {
+pub fn utf8Problems(call: Call, args: struct { data: Data, spans: arguments.Spans }) Error![]i64 {
     const texts = try args.spans.in(call, args.data.bytes);
     defer gpa.free(texts);
     return unlocked(documents.utf8.problems, .{ gpa, texts });
@@ -106,7 +107,7 @@ pub fn utf8Problems(call: Call, args: struct { data: Text, spans: arguments.Span
 const gil_bytes = 1 << 16;
 
 /// count_newlines(data) → the number of newlines
-pub fn countNewlines(_: Call, args: struct { data: Text }) Error!usize {
+pub fn countNewlines(_: Call, args: struct { data: Data }) Error!usize {
     const data = args.data.bytes;
     if (data.len < gil_bytes) return documents.countNewlines(data);
     return unlocked(documents.countNewlines, .{data});
@@ -130,7 +131,7 @@ fn newChecksum(_: Call) Error!Checksum {
 }
 
 /// update(data)
-fn update(_: Call, self: *Checksum, args: struct { data: Text }) Error!void {
+fn update(_: Call, self: *Checksum, args: struct { data: Data }) Error!void {
     const data = args.data.bytes;
     if (data.len < gil_bytes) return self.checksum.update(data);
     unlocked(documents.Checksum.update, .{ &self.checksum, data });

@@ -15,14 +15,25 @@ const gpa = object_.gpa;
 
 /// The bytes of a str or of a bytes-like object. CPython caches the UTF-8 of a non-ASCII str with
 /// the str. Unpaired surrogates raise UnicodeEncodeError, and the Python package retries with a
-/// repaired str.
+/// repaired str. Writable memory is copied, since another thread may change it during the call: the
+/// cache would keep the ids of some bytes under the key of others.
 pub const Text = struct {
     bytes: []const u8,
     object: *Object,
     /// Not for str and bytes, which are immutable. Elsewhere, so that a text is cheap to copy.
     view: ?*api.Buffer = null,
+    is_copy: bool = false,
 
     pub fn from(call: Call, object: *Object, name: []const u8) Error!Text {
+        var text: Text = try .shared(call, object, name);
+        const view = text.view orelse return text;
+        if (view.readonly != 0) return text;
+        defer text.release();
+        return .{ .bytes = try gpa.dupe(u8, text.bytes), .object = object, .is_copy = true };
+    }
+
+    /// Returns a text that may be in writable memory.
+    fn shared(call: Call, object: *Object, name: []const u8) Error!Text {
         var len: api.Ssize = 0;
         if (api.isUnicode(object)) {
             const bytes = api.PyUnicode_AsUTF8AndSize(object, &len) orelse return error.Raised;
@@ -48,6 +59,7 @@ pub const Text = struct {
     }
 
     pub fn release(self: *Text) void {
+        if (self.is_copy) gpa.free(self.bytes);
         const view = self.view orelse return;
         api.PyBuffer_Release(view);
         gpa.destroy(view);
@@ -68,6 +80,21 @@ pub const Text = struct {
     pub fn characters(self: *const Text) ?usize {
         if (!api.isUnicode(self.object)) return null;
         return @intCast(api.PyUnicode_GetLength(self.object));
+    }
+};
+
+/// The bytes of a block of a corpus, which nothing changes during the call. They are not copied.
+pub const Data = struct {
+    text: Text,
+    bytes: []const u8,
+
+    pub fn from(call: Call, object: *Object, name: []const u8) Error!Data {
+        const text: Text = try .shared(call, object, name);
+        return .{ .text = text, .bytes = text.bytes };
+    }
+
+    pub fn release(self: *Data) void {
+        self.text.release();
     }
 };
 

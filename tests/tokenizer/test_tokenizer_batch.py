@@ -264,6 +264,28 @@ def test_texts_are_left_as_they_are(cl100k):
     data.append(1)  # a buffer that is still held could not grow
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_that_changes_during_a_call_changes_no_ids(cl100k, threads):
+    """A signal handler runs in the middle of a long call, like another thread would."""
+    before, after = b"The one. " * 400_000, b"Another? " * 400_000
+    expected = cl100k.encode(before)
+    data, calls = bytearray(before), []
+
+    def change(*_: object) -> None:
+        data[:] = after
+        calls.append(True)
+
+    previous = signal.signal(signal.SIGALRM, change)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        (ids,) = cl100k.encode_batch([data], threads=threads)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert list(ids) == expected
+    assert calls, "the call was too short"
+
+
 def test_arrow_keeps_the_ids_when_everything_else_is_gone(cl100k):
     texts = [f"text {i}" * i for i in range(50)]
     imported = pyarrow.array(cl100k.encode_ragged(texts))
