@@ -28,18 +28,23 @@ const queue = @import("train/queue.zig");
 const selection = @import("train/selection.zig");
 const shards_ = @import("train/shard.zig");
 const survey = @import("train/survey.zig");
+const vocabularies = @import("vocabulary.zig");
 
 pub const Ties = queue.Ties;
 
 pub const Error = error{ OutOfMemory, Interrupted };
 
-/// Ids stay below this, as in vocabularies.
-pub const ids_end_max = 1 << 24;
+/// Ids stay below this, so that every trained vocabulary can be loaded.
+pub const ids_end_max = vocabularies.id_limit;
 
 /// Returns the reason for ids that no learner can use; see `Options`.
 pub fn failureOf(first_id: u32, ids_end: u64) ?Failure {
-    if (first_id <= ids_end and ids_end <= ids_end_max) return null;
-    return .init(.value, "vocabulary size {d} is too large", .{ids_end});
+    if (ids_end > ids_end_max) {
+        const format = "the vocabulary must have at most {d} ids, got {d}";
+        return .init(.value, format, .{ ids_end_max, ids_end });
+    }
+    if (first_id <= ids_end) return null;
+    return .init(.value, "first_id {d} exceeds the vocabulary of {d} ids", .{ first_id, ids_end });
 }
 
 pub const Options = struct {
@@ -56,7 +61,7 @@ pub const Options = struct {
     /// The minimum count of a merge.
     count_min: u64 = 1,
     /// Maximum number of merges per batch; 1 applies them one by one.
-    batch_max: usize = 256,
+    batch_max: u16 = 256,
     /// Whether pairs with a low count are not tracked.
     floor: Floor = .estimated,
     /// Target size in bytes of the words and the data about them; 0 means no limit. If the word

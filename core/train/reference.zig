@@ -136,7 +136,7 @@ const Case = struct {
                 else
                     random.intRangeAtMost(u32, 1, 9),
                 .count_min = random.uintLessThan(u64, 4),
-                .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(usize, 1, 4),
+                .batch_max = if (random.boolean()) 256 else random.intRangeAtMost(u16, 1, 4),
                 .floor = random.enumValue(merges.Options.Floor),
                 // Word lists from the start, never, or after some merges.
                 .memory = if (spills or random.uintLessThan(u8, 4) == 0) 1 else 0,

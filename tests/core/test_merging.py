@@ -16,10 +16,13 @@ import numpy as np
 import pytest
 import training_cases
 import training_reference
-from conftest import SEED, examples
+from conftest import SEED, examples, write_ranks
 
+from tokenmill import Tokenizer
+from tokenmill.errors import VocabularyError
 from tokenmill.native import _native
 from tokenmill.training.merging import Merging
+from tokenmill.training.options import VOCAB_SIZE_MAX
 
 each_trainer = pytest.mark.parametrize("trainer", training_reference.TRAINERS)
 REAL_BYTES = max(100_000, examples(400_000))
@@ -383,6 +386,22 @@ def test_counts_file_rejects_two_readers(tmp_path):
 def test_invalid_numbers_are_rejected(options):
     with pytest.raises(ValueError):
         of_bytes(**options)
+
+
+def test_the_largest_vocabulary_can_be_loaded(tmp_path):
+    """A larger one would be trained for hours, and then refused."""
+    with of_bytes(ids_end=VOCAB_SIZE_MAX) as merging:
+        merging.add(inventory({b"ab": 2}))
+        assert len(merging.run()[0]) == 1
+    with pytest.raises(ValueError, match=f"at most {VOCAB_SIZE_MAX} ids, got {VOCAB_SIZE_MAX + 1}"):
+        of_bytes(ids_end=VOCAB_SIZE_MAX + 1)
+    path = write_ranks(tmp_path / "ranks", [bytes([byte]) for byte in range(256)])
+    ranks = path.read_text()
+    path.write_text(f"{ranks}YWI= {VOCAB_SIZE_MAX - 1}\n")
+    assert Tokenizer.load(path, pattern="o200k").encode("ab") == [VOCAB_SIZE_MAX - 1]
+    path.write_text(f"{ranks}YWI= {VOCAB_SIZE_MAX}\n")
+    with pytest.raises(VocabularyError, match=f"ids must be below {VOCAB_SIZE_MAX}"):
+        Tokenizer.load(path, pattern="o200k")
 
 
 def test_words_with_future_ids_are_rejected():

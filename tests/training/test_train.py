@@ -440,7 +440,7 @@ def test_incompatible_options_are_rejected(tmp_path, files):
         ({"sample": 0}, "sample", "0"),
         ({"sample": 1.5}, "sample", "1.5"),
         ({"input_format": "odd"}, "input_format", "jsonl", "'odd'"),
-        ({"vocab_size": 2**31}, "vocab_size", "at most 16_777_216"),
+        ({"vocab_size": 2**31}, "vocab_size", "at most 2_096_895"),
         ({"separator": "\ud800"}, "separator", "ud800"),
         ({"resume": files / "00.txt"}, "resume", "folder"),
     ):
