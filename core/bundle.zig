@@ -114,11 +114,12 @@ pub const Bundle = struct {
         inline for (fields, 0..) |field, index| {
             const Item = std.meta.Elem(@FieldType(Arrays, field));
             const len: usize = std.mem.readInt(u32, bytes[32 + 4 * index ..][0..4], .little);
-            const padded = std.mem.alignForward(usize, len, 4);
+            const padded = std.mem.alignForward(u64, len, 4);
             if (padded > rest.len or len % @sizeOf(Item) != 0) return error.InvalidBundle;
-            if (!std.mem.allEqual(u8, rest[len..padded], 0)) return error.InvalidBundle;
+            const end: usize = @intCast(padded);
+            if (!std.mem.allEqual(u8, rest[len..end], 0)) return error.InvalidBundle;
             @field(arrays, field) = std.mem.bytesAsSlice(Item, rest[0..len]);
-            rest = @alignCast(rest[padded..]);
+            rest = @alignCast(rest[end..]);
         }
         if (rest.len > 0) return error.InvalidBundle;
         return arrays;
@@ -137,10 +138,10 @@ pub const Bundle = struct {
         return dropout >= 0 and dropout <= 1;
     }
 
-    fn bytesLen(self: *const Bundle) usize {
-        var len: usize = header_bytes;
+    fn bytesLen(self: *const Bundle) u64 {
+        var len: u64 = header_bytes;
         inline for (fields) |field| {
-            len += std.mem.alignForward(usize, self.arrayBytes(field).len, 4);
+            len += std.mem.alignForward(u64, self.arrayBytes(field).len, 4);
         }
         return len;
     }
@@ -152,7 +153,7 @@ pub const Bundle = struct {
     /// Returns the bytes of a bundle, owned by the caller. `failureOf` must return null.
     pub fn write(self: *const Bundle, gpa: Allocator) Allocator.Error![]align(4) u8 {
         std.debug.assert(self.failureOf() == null);
-        const len = self.bytesLen();
+        const len: usize = @intCast(self.bytesLen());
         const bytes = try gpa.alignedAlloc(u8, .@"4", len);
         @memset(bytes, 0);
         @memcpy(bytes[0..4], magic);

@@ -26,6 +26,7 @@ pub const Scanner = struct {
 
     /// Returns the next byte that is not whitespace; null at the end.
     pub fn peek(self: *Scanner) ?u8 {
+        @setRuntimeSafety(true);
         while (self.at < self.text.len) : (self.at += 1) {
             switch (self.text[self.at]) {
                 ' ', '\t', '\n', '\r' => {},
@@ -61,6 +62,7 @@ pub const Scanner = struct {
 
     /// Appends the characters of a string to `out`. They may not be valid UTF-8.
     pub fn string(self: *Scanner, gpa: Allocator, out: *std.ArrayList(u8)) Error!void {
+        @setRuntimeSafety(true);
         try self.expect('"');
         while (true) {
             try out.appendSlice(gpa, self.plain());
@@ -87,6 +89,7 @@ pub const Scanner = struct {
 
     /// Returns the bytes of a string up to the first that needs special handling.
     fn plain(self: *Scanner) []const u8 {
+        @setRuntimeSafety(true);
         const start = self.at;
         for (self.text[start..]) |byte| {
             if (byte == '"' or byte == '\\' or byte < 0x20) break;
@@ -97,6 +100,7 @@ pub const Scanner = struct {
 
     /// Reads the byte that ended `plain`: a quotation mark or a backslash.
     fn stop(self: *Scanner) Error!u8 {
+        @setRuntimeSafety(true);
         if (self.at == self.text.len) return self.fail("unterminated string");
         const byte = self.text[self.at];
         if (byte < 0x20) return self.fail("control character in a string");
@@ -106,6 +110,7 @@ pub const Scanner = struct {
 
     /// Reads an escape after its backslash, and writes its UTF-8.
     fn escape(self: *Scanner, out: *[4]u8) Error!usize {
+        @setRuntimeSafety(true);
         if (self.at == self.text.len) return self.fail("unterminated string");
         const byte = self.text[self.at];
         self.at += 1;
@@ -126,6 +131,7 @@ pub const Scanner = struct {
     }
 
     fn codePoint(self: *Scanner, out: *[4]u8) Error!usize {
+        @setRuntimeSafety(true);
         var found: u21 = try self.hexadecimal();
         switch (found) {
             0xd800...0xdbff => {
@@ -143,6 +149,7 @@ pub const Scanner = struct {
     }
 
     fn hexadecimal(self: *Scanner) Error!u16 {
+        @setRuntimeSafety(true);
         if (self.text.len - self.at < 4) return self.fail("expected four hexadecimal digits");
         var found: u16 = 0;
         for (self.text[self.at..][0..4]) |byte| {
@@ -156,6 +163,7 @@ pub const Scanner = struct {
 
     /// Reads a non-negative integer up to `limit`, which must leave space for another digit.
     pub fn whole(self: *Scanner, limit: u32) Error!u32 {
+        @setRuntimeSafety(true);
         const first = self.peek() orelse return self.fail("expected a number");
         if (first < '0' or first > '9') return self.fail("expected a non-negative integer");
         const start = self.at;
@@ -173,6 +181,7 @@ pub const Scanner = struct {
     }
 
     fn digit(self: *Scanner) ?u8 {
+        @setRuntimeSafety(true);
         if (self.at == self.text.len) return null;
         const byte = self.text[self.at];
         if (byte < '0' or byte > '9') return null;
@@ -186,6 +195,7 @@ pub const Scanner = struct {
     }
 
     fn skipNumber(self: *Scanner) Error!void {
+        @setRuntimeSafety(true);
         _ = self.pass('-');
         const start = self.at;
         try self.skipDigits();
@@ -208,6 +218,7 @@ pub const Scanner = struct {
 
     /// Skips any value at nesting depth `depth`.
     pub fn skip(self: *Scanner, depth: u32) Error!void {
+        @setRuntimeSafety(true);
         switch (self.peek() orelse return self.fail("expected a value")) {
             '{', '[' => |open| {
                 if (depth == depth_max) return self.fail("values are nested too deep");

@@ -109,6 +109,7 @@ pub fn readFiles(
     seed: u64,
     report: *Report,
 ) Error!Found {
+    @setRuntimeSafety(true);
     var reader: Reader = .init(gpa, vocabulary, seed, report);
     defer reader.deinit();
     reader.readFiles(merges) catch |failure| return reader.explain(failure);
@@ -166,6 +167,7 @@ const Reader = struct {
     }
 
     fn readDocument(self: *Reader) ReadError!void {
+        @setRuntimeSafety(true);
         const scanner = &self.scanner;
         try scanner.expect('{');
         var is_first = true;
@@ -190,6 +192,7 @@ const Reader = struct {
     }
 
     fn readKey(self: *Reader) ReadError![]const u8 {
+        @setRuntimeSafety(true);
         self.word.clearRetainingCapacity();
         try self.scanner.string(self.gpa, &self.word);
         try self.scanner.expect(':');
@@ -197,6 +200,7 @@ const Reader = struct {
     }
 
     fn readParts(self: *Reader) ReadError!void {
+        @setRuntimeSafety(true);
         const scanner = &self.scanner;
         try scanner.expect('{');
         var is_first = true;
@@ -223,6 +227,7 @@ const Reader = struct {
     }
 
     fn readTokens(self: *Reader, part: []const u8) ReadError!void {
+        @setRuntimeSafety(true);
         self.report.part = part;
         const scanner = &self.scanner;
         try self.offsets.append(self.gpa, 0);
@@ -250,6 +255,7 @@ const Reader = struct {
 
     /// Builds the token table, and rejects duplicate token texts and ids.
     fn index(self: *Reader) ReadError!void {
+        @setRuntimeSafety(true);
         const count = self.ids.items.len;
         self.table = try .init(self.gpa, count, self.seed);
         const seen = try self.gpa.alloc(u64, vocabularies.id_limit / 64 + 1);
@@ -277,6 +283,7 @@ const Reader = struct {
     }
 
     fn readMerges(self: *Reader) ReadError!void {
+        @setRuntimeSafety(true);
         self.report.part = "model.merges";
         const scanner = &self.scanner;
         try scanner.expect('[');
@@ -308,6 +315,7 @@ const Reader = struct {
     }
 
     fn readFiles(self: *Reader, merges: []const u8) ReadError!void {
+        @setRuntimeSafety(true);
         try self.readTokens("vocab.json");
         try self.scanner.end();
         self.report.part = "merges.txt";
@@ -325,6 +333,7 @@ const Reader = struct {
 
     /// Adds the merge "left right" in `word`.
     fn enterLine(self: *Reader, place: Report.Place) ReadError!void {
+        @setRuntimeSafety(true);
         const line = self.word.items;
         if (std.mem.startsWith(u8, line, "#version")) return;
         const blank = std.mem.indexOfScalar(u8, line, ' ');
@@ -337,6 +346,7 @@ const Reader = struct {
 
     /// Adds the merge in `word`, whose first token has `left_len` bytes.
     fn enter(self: *Reader, left_len: usize, place: Report.Place) ReadError!void {
+        @setRuntimeSafety(true);
         const word = self.word.items;
         if (self.merges.items.len == 2 * merges_max) {
             return self.refuse(place, "", "too many merges");
@@ -353,6 +363,7 @@ const Reader = struct {
     }
 
     fn finish(self: *Reader) Error!Found {
+        @setRuntimeSafety(true);
         var found: Found = .{ .unmade = self.unmade };
         errdefer found.deinit(self.gpa);
         found.rest = try self.makeRest();
@@ -367,6 +378,7 @@ const Reader = struct {
     }
 
     fn makeRest(self: *Reader) Error![]u8 {
+        @setRuntimeSafety(true);
         var cuts: [2]Cut = undefined;
         var count: usize = 0;
         for ([_]?Cut{ self.vocabulary, self.merges_cut }) |found| {

@@ -112,6 +112,7 @@ pub const Steps = struct {
 
     /// Reads packed steps, which src/tokenmill/formats/build.py writes.
     pub fn init(gpa: Allocator, packed_steps: []const u8) Error!Steps {
+        @setRuntimeSafety(true);
         var steps: std.ArrayList(Step) = .empty;
         errdefer {
             for (steps.items) |*step| step.deinit(gpa);
@@ -211,19 +212,23 @@ const Reader = struct {
 
     /// Reads a header (tag, flags, two unused bytes, the lengths of two strings) and the strings.
     fn take(self: *Reader, gpa: Allocator) Error!Step {
+        @setRuntimeSafety(true);
         if (self.bytes.len < header_bytes) return error.InvalidSteps;
         const header = self.bytes[0..header_bytes];
         const tag = std.enums.fromInt(Tag, header[0]) orelse return error.InvalidSteps;
         const flags = header[1];
-        const first_len: usize = std.mem.readInt(u32, header[4..8], .little);
-        const second_len: usize = std.mem.readInt(u32, header[8..12], .little);
+        const first_len = std.mem.readInt(u32, header[4..8], .little);
+        const second_len = std.mem.readInt(u32, header[8..12], .little);
         const rest = self.bytes[header_bytes..];
-        if (first_len + second_len > rest.len) return error.InvalidSteps;
-        self.bytes = rest[first_len + second_len ..];
-        return read(gpa, tag, flags, rest[0..first_len], rest[first_len..][0..second_len]);
+        // Two lengths of 32 bits can exceed 32 bits together.
+        if (@as(u64, first_len) + second_len > rest.len) return error.InvalidSteps;
+        const first, const others = .{ rest[0..first_len], rest[first_len..] };
+        self.bytes = others[second_len..];
+        return read(gpa, tag, flags, first, others[0..second_len]);
     }
 
     fn read(gpa: Allocator, tag: Tag, flags: u8, first: []const u8, second: []const u8) Error!Step {
+        @setRuntimeSafety(true);
         switch (tag) {
             .form => return .{
                 .form = std.enums.fromInt(forms.Form, flags) orelse return error.InvalidSteps,
@@ -287,6 +292,9 @@ test "normal: steps run in order, and unchanged text is not copied" {
         error.InvalidSteps,
         Steps.init(std.testing.allocator, sample_steps[0..14]),
     );
+    // The lengths add up to 4 GiB and 10 bytes, which 32 bits show as 10.
+    const forged = "\x03\x00\x00\x00\x0a\x00\x00\x00\xff\xff\xff\xff" ++ "0123456789";
+    try std.testing.expectError(error.InvalidSteps, Steps.init(std.testing.allocator, forged));
 }
 
 test "normal: running out of memory leaks no memory" {

@@ -33,7 +33,7 @@ pub const Missing = models.Missing;
 pub const id_limit = PairTable.id_limit - 257;
 
 /// Real tokens have at most a few hundred bytes. The limit rejects forged files.
-pub const token_len_limit = 1 << 16;
+pub const token_len_limit = std.math.maxInt(u16);
 pub const bytes_len_limit = 1 << 30;
 
 /// Represents any length from here on.
@@ -115,10 +115,11 @@ pub const Vocabulary = struct {
         seed: u64,
         culprit: *u32,
     ) Error!Vocabulary {
+        @setRuntimeSafety(true);
         if (lengths.len != ids.len) return error.InvalidModel;
         if (bytes.len > bytes_len_limit) return error.TooManyBytes;
         var ids_end: u32 = 0;
-        var lengths_sum: usize = 0;
+        var lengths_sum: u64 = 0;
         for (lengths, ids) |length, id| {
             culprit.* = id;
             if (id >= id_limit) return error.IdTooLarge;
@@ -161,6 +162,7 @@ pub const Vocabulary = struct {
     /// Reads tokens and canonical pairs from a packed vocabulary (image.zig): milliseconds for
     /// 200,000 tokens.
     pub fn fromImage(gpa: Allocator, packed_image: []const u8, seed: u64) Error!Vocabulary {
+        @setRuntimeSafety(true);
         var reader = try image.Reader.init(packed_image);
         var self = try allocate(gpa, reader.ids_end, reader.bytes_len);
         errdefer self.deinit(gpa);
@@ -186,6 +188,7 @@ pub const Vocabulary = struct {
         seed: u64,
         culprit: *u32,
     ) Error!Vocabulary {
+        @setRuntimeSafety(true);
         try checkSizes(model, culprit);
         if (model.isRanks()) {
             return fromTokens(gpa, model.bytes, model.lengths, model.ids, seed, culprit);

@@ -98,6 +98,7 @@ pub const Reader = struct {
     }
 
     fn readHead(self: *Reader) counts.Error!void {
+        @setRuntimeSafety(true);
         var head: [8]u8 = undefined;
         if (self.file_len < head.len + 4 + writer.footer_len) {
             return self.invalid("the file is too short for counts", self.file_len);
@@ -127,6 +128,7 @@ pub const Reader = struct {
     }
 
     fn readFooter(self: *Reader) counts.Error!void {
+        @setRuntimeSafety(true);
         var footer: [writer.footer_len]u8 = undefined;
         const start = self.file_len - footer.len;
         try self.read(&footer, start);
@@ -150,6 +152,7 @@ pub const Reader = struct {
 
     /// Returns the next entry, or null after the last one. Valid until the next call.
     pub fn next(self: *Reader) counts.Error!?counts.Entry {
+        @setRuntimeSafety(true);
         const is_first = self.entries_left == 0;
         if (is_first and !try self.nextBlock()) return null;
         const start = self.at;
@@ -192,6 +195,7 @@ pub const Reader = struct {
     }
 
     fn readVarint(self: *Reader) counts.Error!u64 {
+        @setRuntimeSafety(true);
         const start = self.at;
         var number: u64 = 0;
         var shift: u32 = 0;
@@ -209,6 +213,7 @@ pub const Reader = struct {
 
     /// Reads a block. Returns false at the end of a complete file.
     fn nextBlock(self: *Reader) counts.Error!bool {
+        @setRuntimeSafety(true);
         const end = self.file_len - writer.footer_len;
         if (self.offset == end) {
             if (self.entries_read != self.len or self.total_read != self.total or

@@ -44,6 +44,7 @@ pub fn failureOf(names: []const u8, lengths: []const u32) ?Failure {
 /// Returns the bytes of token texts, which must be UTF-8 and are concatenated. `failureOf` must
 /// return null.
 pub fn read(gpa: Allocator, names: []const u8, lengths: []const u32) Allocator.Error!Spelled {
+    @setRuntimeSafety(true);
     // Every character has at least one byte.
     const bytes = try gpa.alloc(u8, names.len);
     errdefer gpa.free(bytes);
@@ -66,6 +67,7 @@ pub fn read(gpa: Allocator, names: []const u8, lengths: []const u32) Allocator.E
 }
 
 fn readName(name: []const u8, out: []u8) ?u32 {
+    @setRuntimeSafety(true);
     var at: usize = 0;
     var len: u32 = 0;
     while (at < name.len) : (len += 1) {

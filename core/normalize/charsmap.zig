@@ -39,6 +39,7 @@ pub const Charsmap = struct {
         bytes: []const u8,
         by_grapheme: bool,
     ) error{ OutOfMemory, InvalidSteps }!Charsmap {
+        @setRuntimeSafety(true);
         if (bytes.len < 4 or bytes.len > map_bytes_max) return error.InvalidSteps;
         const units_bytes: usize = std.mem.readInt(u32, bytes[0..4], .little);
         const rest = bytes[4..];
@@ -71,6 +72,7 @@ pub const Charsmap = struct {
     }
 
     fn beginsAscii(self: *const Charsmap, first: u8) bool {
+        @setRuntimeSafety(true);
         var walk: Walk = .init(self);
         if (!walk.step(first)) return false;
         if (walk.leaf() != null) return true;

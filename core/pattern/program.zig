@@ -116,6 +116,7 @@ pub const Program = struct {
 
     /// Reads and checks `bytes`, which need not outlive the call. The caller owns the program.
     pub fn init(gpa: std.mem.Allocator, bytes: []const u8) Error!Program {
+        @setRuntimeSafety(true);
         var arena = std.heap.ArenaAllocator.init(gpa);
         errdefer arena.deinit();
         const allocator = arena.allocator();
@@ -167,6 +168,7 @@ pub const Program = struct {
         reader: *Reader,
         run_count: u32,
     ) Error!void {
+        @setRuntimeSafety(true);
         const Run = struct { start: u32, class: u16 };
         const runs = try allocator.alloc(Run, run_count);
         for (runs, 0..) |*run, index| {
@@ -212,6 +214,7 @@ pub const Program = struct {
         reader: *Reader,
         header: Header,
     ) Error!void {
+        @setRuntimeSafety(true);
         const Entry = struct { pc: u32, guard: u16 };
         const all = try allocator.alloc(Entry, header.entry_count);
         for (all) |*entry| {
@@ -238,6 +241,7 @@ pub const Program = struct {
     /// Checks that every index is in bounds and every instruction has a successor. Numbers the
     /// loops.
     fn checkCode(self: *Program, set_count: u32) Error!void {
+        @setRuntimeSafety(true);
         self.loop_count = 0;
         self.looks_behind = false;
         for (self.code, 0..) |*code, pc| {
@@ -271,6 +275,7 @@ pub const Program = struct {
     /// Returns the instructions that can run after `pc`, with or without consuming a character. For
     /// a group these are its body and the instruction after it.
     fn successors(self: *const Program, pc: usize) Successors {
+        @setRuntimeSafety(true);
         const code = self.code[pc];
         return switch (code.op) {
             .match, .sub_end => .{ .targets = undefined, .count = 0 },
@@ -287,6 +292,7 @@ pub const Program = struct {
     /// Checks that every instruction belongs to one group and moves in its direction, and that
     /// every cycle of instructions consumes text.
     fn checkGroups(self: *const Program, allocator: std.mem.Allocator) Error!void {
+        @setRuntimeSafety(true);
         const none = std.math.maxInt(u32);
         const top = none - 1;
         // The instruction that opens the group of each instruction.
@@ -330,6 +336,7 @@ pub const Program = struct {
         allocator: std.mem.Allocator,
         owners: []const u32,
     ) Error!void {
+        @setRuntimeSafety(true);
         const counts = try allocator.alloc(u32, self.code.len);
         @memset(counts, 0);
         for (0..self.code.len) |pc| {
@@ -350,6 +357,7 @@ pub const Program = struct {
     }
 
     fn stillSuccessors(self: *const Program, pc: usize, owners: []const u32) Successors {
+        @setRuntimeSafety(true);
         const code = self.code[pc];
         const nothing: Successors = .{ .targets = undefined, .count = 0 };
         return switch (code.op) {
@@ -369,6 +377,7 @@ pub const Program = struct {
     }
 
     fn buildBytes(self: *Program, allocator: std.mem.Allocator) Error!void {
+        @setRuntimeSafety(true);
         var count: usize = 0;
         for (self.code) |code| switch (code.op) {
             .char, .char_behind, .loop_greedy, .loop_lazy, .loop_possessive => {
@@ -404,6 +413,7 @@ const Header = struct {
     /// Checks the counts against each other and against the length. A forged header causes no
     /// out-of-bounds read and no large allocation.
     fn read(bytes: []const u8) Error!Header {
+        @setRuntimeSafety(true);
         if (bytes.len < header_bytes or !std.mem.startsWith(u8, bytes, magic)) {
             return error.InvalidProgram;
         }
@@ -434,11 +444,13 @@ const Reader = struct {
     at: usize,
 
     fn take(self: *Reader, comptime T: type) T {
+        @setRuntimeSafety(true);
         defer self.at += @sizeOf(T);
         return std.mem.readInt(T, self.bytes[self.at..][0..@sizeOf(T)], .little);
     }
 
     fn takeInstruction(self: *Reader) error{InvalidProgram}!Instruction {
+        @setRuntimeSafety(true);
         const op = self.take(u16);
         if (op > @intFromEnum(Op.sub_end)) return error.InvalidProgram;
         return .{

@@ -8,6 +8,7 @@
 
 const std = @import("std");
 const PairTable = @import("pair_table.zig").PairTable;
+const token_len_limit = @import("../vocabulary.zig").token_len_limit;
 
 pub const Reader = struct {
     ids_end: u32,
@@ -18,6 +19,7 @@ pub const Reader = struct {
     bit_index: u64,
 
     pub fn init(packed_image: []const u8) error{InvalidImage}!Reader {
+        @setRuntimeSafety(true);
         const header = 16;
         if (packed_image.len < header or !std.mem.eql(u8, packed_image[0..4], "TMV1")) {
             return error.InvalidImage;
@@ -47,6 +49,7 @@ pub const Reader = struct {
         offsets: []u32,
         merges: []PairTable.Merge,
     ) error{InvalidImage}!usize {
+        @setRuntimeSafety(true);
         var used: u32 = 256;
         if (bytes.len < 256) return error.InvalidImage;
         for (offsets[0..257], 0..) |*offset, id| offset.* = @intCast(id);
@@ -67,6 +70,7 @@ pub const Reader = struct {
                 merges[merge_count] = .{ .left = left, .right = right, .id = @intCast(id) };
                 merge_count += 1;
             }
+            if (used - offsets[id] > token_len_limit) return error.InvalidImage;
             offsets[id + 1] = used;
         }
         if (used != bytes.len) return error.InvalidImage;
@@ -75,6 +79,7 @@ pub const Reader = struct {
 
     /// Returns the next id of the stream, which must be below `end`.
     fn takeId(self: *Reader, end: u32) error{InvalidImage}!u32 {
+        @setRuntimeSafety(true);
         const width: u5 = @intCast(32 - @clz(end - 1));
         const start: usize = @intCast(self.bit_index / 8);
         if (self.bit_index + width > @as(u64, self.bits.len) * 8) return error.InvalidImage;
@@ -89,7 +94,43 @@ pub const Reader = struct {
 };
 
 fn word(bytes: []const u8, index: usize) u32 {
+    @setRuntimeSafety(true);
     return std.mem.readInt(u32, bytes[index..][0..4], .little);
+}
+
+test "image: a token that is longer than any other file may have is rejected" {
+    const gpa = std.testing.allocator;
+    // Each token after the single bytes is the one before it, twice.
+    for ([_]u5{ 15, 16 }) |doublings| {
+        const ids_end = @as(u32, 256) + doublings;
+        const bytes_len = 256 + (@as(u32, 2) << doublings) - 2;
+        var bits: [64]u8 = @splat(0);
+        var at: usize = 0;
+        for (256..ids_end) |id| {
+            const part: u16 = if (id == 256) 'x' else @intCast(id - 1);
+            const width: usize = if (id == 256) 8 else 9;
+            for (0..2 * width) |bit| {
+                const value: u8 = @intCast(part >> @intCast(bit % width) & 1);
+                bits[at / 8] |= value << @intCast(at % 8);
+                at += 1;
+            }
+        }
+        var head: [16]u8 = @splat(0);
+        @memcpy(head[0..4], "TMV1");
+        std.mem.writeInt(u32, head[4..8], ids_end, .little);
+        std.mem.writeInt(u32, head[8..12], bytes_len, .little);
+        const singles: [256]u8 = @splat('x');
+        const packed_image = head ++ singles ++ bits;
+        var reader = try Reader.init(&packed_image);
+        const bytes = try gpa.alloc(u8, bytes_len);
+        defer gpa.free(bytes);
+        var offsets: [273]u32 = undefined;
+        var merges: [16]PairTable.Merge = undefined;
+        const outcome = reader.readInto(bytes, &offsets, &merges);
+        if (doublings < 16) {
+            try std.testing.expectEqual(doublings, try outcome);
+        } else try std.testing.expectError(error.InvalidImage, outcome);
+    }
 }
 
 test "image: a truncated or foreign packed vocabulary is rejected" {

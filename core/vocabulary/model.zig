@@ -88,6 +88,7 @@ pub const Tokens = struct {
     table: ?TokenTable = null,
 
     pub fn init(arena: Allocator, model: *const Model, culprit: *u32) Error!Tokens {
+        @setRuntimeSafety(true);
         const count = model.lengths.len;
         if (model.ids.len != count or model.kinds.len != count) return error.InvalidModel;
         if (count >= PairTable.id_limit / 2) return error.IdTooLarge;
@@ -129,6 +130,7 @@ pub const Tokens = struct {
     /// Computes the token offsets. A "▁" becomes a space if the model treats the two as equal. A
     /// token with a literal space then never occurs in text.
     fn place(self: *Tokens, kinds: []Kind) Error!void {
+        @setRuntimeSafety(true);
         const offsets = try self.arena.alloc(u32, @as(usize, self.count) + 1);
         self.offsets = offsets;
         offsets[0] = 0;
@@ -160,6 +162,7 @@ pub const Tokens = struct {
     }
 
     fn findSymbols(self: *Tokens, culprit: *u32) Error!void {
+        @setRuntimeSafety(true);
         var bytes: [256]u32 = @splat(none);
         var bytes_count: usize = 0;
         for (self.kinds, 0..) |kind, index| {

@@ -23,6 +23,12 @@ CORE_MODULES = [
     *("units", "preprocess", "encode", "bundle", "offsets", "session", "count", "train", "fuzz"),
     "python",
 ]
+# Files of the core that read bytes which may be damaged or forged.
+READERS = [
+    *("bundle.zig", "vocabulary/image.zig", "vocabulary.zig", "vocabulary/model.zig"),
+    *("pattern/program.zig", "pretokens/serialized.zig", "normalize.zig", "normalize/charsmap.zig"),
+    *("json.zig", "model_files.zig", "model_files/byte_level.zig", "count/reader.zig"),
+]
 PYTHON_PACKAGES = [
     ["errors", "files", "object_store", "options", "progress", "reference"],
     ["native", "patterns", "formats", "vocabularies", "corpus", "shards"],
@@ -104,6 +110,13 @@ def test_no_conflict_of_a_merge_is_left():
             if line.startswith(("<" * 7 + " ", ">" * 7 + " "))
         ]
     )
+
+
+def test_readers_of_foreign_bytes_keep_runtime_checks():
+    """Each file that reads bytes of an entry of core/fuzz.zig, except the scanner of JSON Lines."""
+    found = files(".zig", under="core/")
+    without = [name for name in READERS if "@setRuntimeSafety(true);" not in found[f"core/{name}"]]
+    report([f"core/{name} reads foreign bytes without runtime checks" for name in without])
 
 
 def test_files_of_the_core_have_one_idea():
