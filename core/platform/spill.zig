@@ -15,6 +15,8 @@ pub const Error = error{ OutOfMemory, FileNotOpen };
 
 pub const Spill = struct {
     file: i32,
+    /// Whether there is a mapping. A second one would be of the same bytes of the file.
+    is_mapped: bool = false,
 
     /// Duplicates the caller's file descriptor, which the caller may close. The file must not be
     /// used elsewhere.
@@ -44,7 +46,7 @@ pub const Spill = struct {
 
     fn alloc(context: *anyopaque, len: usize, _: Alignment, _: usize) ?[*]u8 {
         const self = of(context);
-        if (!self.reserve(len)) return null;
+        if (self.is_mapped or !self.reserve(len)) return null;
         const memory = std.posix.mmap(
             null,
             len,
@@ -53,6 +55,7 @@ pub const Spill = struct {
             self.file,
             0,
         ) catch return null;
+        self.is_mapped = true;
         return memory.ptr;
     }
 
@@ -88,8 +91,9 @@ pub const Spill = struct {
         return if (linux.errno(rc) == .SUCCESS) @ptrFromInt(rc) else null;
     }
 
-    fn free(_: *anyopaque, memory: []u8, _: Alignment, _: usize) void {
+    fn free(context: *anyopaque, memory: []u8, _: Alignment, _: usize) void {
         _ = linux.munmap(memory.ptr, memory.len);
+        of(context).is_mapped = false;
     }
 
     /// Releases the pages of a mapping. The data stays in the file and is read from there again.
@@ -125,6 +129,7 @@ test "spill: written data survives growing, shrinking and release" {
     try std.testing.expect(gpa.resize(list.allocatedSlice(), 60_000));
     list.capacity = 60_000;
     list.items.len = 50_000;
+    try std.testing.expectError(error.OutOfMemory, gpa.alloc(u32, 10));
     Spill.release(list.allocatedSlice());
     for (list.items, 0..) |item, number| try std.testing.expectEqual(number, item);
 }
