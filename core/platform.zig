@@ -13,6 +13,15 @@ pub const spill = @import("platform/spill.zig");
 pub const threads = @import("platform/threads.zig");
 pub const vector = @import("platform/vector.zig");
 
+/// Stops the process if a claim about the program itself is false, in every build. A wrong result
+/// would be worse. Use it once per call or per batch; `std.debug.assert` is for the inner loops.
+pub inline fn check(is_true: bool, comptime claim: []const u8) void {
+    if (!is_true) {
+        @branchHint(.cold);
+        @panic("a bug in tokenmill; it stops before a wrong result. False: " ++ claim);
+    }
+}
+
 /// Returns a random generator with a seed that differs between processes, including forked ones.
 pub fn seededRandom() std.Random.DefaultPrng {
     if (builtin.os.tag == .freestanding) return .init(host_seed);

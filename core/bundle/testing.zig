@@ -5,6 +5,7 @@ const bundles = @import("../bundle.zig");
 const examples = @import("../examples.zig").examples;
 const serialized = @import("../pretokens/serialized.zig");
 const Allocator = std.mem.Allocator;
+const Batch = @import("../encode/batch.zig").Batch;
 const Bundle = bundles.Bundle;
 const Encoder = @import("../encode/encoder.zig").Encoder;
 const Failure = @import("../failure.zig").Failure;
@@ -109,6 +110,29 @@ test "bundle: what is written is read and loaded" {
         @memcpy(moved[1..], bytes);
         try use(gpa, moved[1..]);
     }
+}
+
+test "bundle: a batch without threads is encoded by the caller" {
+    const gpa = testing.allocator;
+    const bytes = try samples[0].write(gpa);
+    defer gpa.free(bytes);
+    var failure: Failure = undefined;
+    var tokenizer = try bundles.load(gpa, bytes, 7, &failure);
+    defer tokenizer.deinit(gpa);
+    var counts: [3][]i64 = undefined;
+    for (&counts, [_]usize{ 0, 1, std.math.maxInt(usize) }) |*found, threads| {
+        var batch: Batch = .{
+            .gpa = gpa,
+            .tokenizer = &tokenizer,
+            .texts = &.{ text, "", "ab" },
+            .allowed = null,
+            .threads = threads,
+        };
+        found.* = try batch.count();
+    }
+    defer for (counts) |found| gpa.free(found);
+    try testing.expectEqual(1, counts[0][2]);
+    for (counts) |found| try testing.expectEqualSlices(i64, counts[0], found);
 }
 
 test "bundle: a dropout outside 0 to 1 is refused with its value" {

@@ -10,9 +10,7 @@ const Backoff = platform.threads.Backoff;
 const examples = @import("../examples.zig").examples;
 const Cache = @import("../cache.zig").Cache;
 const Table = @import("../cache.zig").Table;
-
-/// Maximum size of a table. A larger one would not fit any CPU's caches.
-const table_bytes_max = 1 << 30;
+const table_bytes_max = @import("../cache.zig").table_bytes_max;
 
 var limit: std.atomic.Value(usize) = .init(64 << 20);
 /// Total size of all tables in bytes.
@@ -77,6 +75,8 @@ pub const Caches = struct {
             place.* = self.next;
             break;
         }
+        const state: State = @bitCast(self.state.load(.seq_cst));
+        platform.check(state.users == 0, "a cache without users is freed");
         if (self.table) |table| destroy(table);
     }
 

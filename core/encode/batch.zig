@@ -114,7 +114,8 @@ pub const Batch = struct {
         var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .count };
         defer jobs.deinit();
         const is_plain = output.isPlain();
-        try jobs.plan(&encoder, self.texts, self.allowed, self.threads, is_plain);
+        const threads = std.math.clamp(self.threads, 1, platform.threads.threads_max);
+        try jobs.plan(&encoder, self.texts, self.allowed, threads, is_plain);
         if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
         if (items.len == 1 and items[0].work == .texts and is_plain) {
@@ -142,11 +143,13 @@ pub const Batch = struct {
             .queue = .{ .len = items.len },
             .caller_encoder = &encoder,
         };
-        platform.threads.workers(@min(self.threads, items.len), &work, Work.run);
+        platform.threads.workers(@min(threads, items.len), &work, Work.run);
         joined.advance(&encoder, true);
         self.missing_byte = joined.missing_byte;
         if (joined.failure) |failure| return failure;
         if (joined.placed.raw < items.len) return error.Interrupted;
+        const is_copied = goal == .count or joined.copied.raw == items.len;
+        platform.check(is_copied, "the ids of every job are copied");
     }
 
     /// The data that the threads of one call share.

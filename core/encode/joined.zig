@@ -328,7 +328,7 @@ pub fn roomFor(text_bytes: usize) usize {
 
 /// Texts of at least this size get capacity for one id per byte. In scripts with many ids per byte,
 /// moving a long list takes longer than encoding part of the text, and the added memory would have
-/// small platform.memory.
+/// small pages.
 const long_text_bytes = 1 << 20;
 
 /// Reserves capacity for the ids of most short texts, or of any long text.

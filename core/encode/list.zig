@@ -3,6 +3,7 @@
 const std = @import("std");
 const Allocator = std.mem.Allocator;
 const cache = @import("../cache.zig");
+const platform = @import("../platform.zig");
 const Goal = cache.Goal;
 
 pub const List = struct {
@@ -35,7 +36,13 @@ pub const List = struct {
 
     /// Adds ids that were written to the memory of `roomFor`, or only their number.
     pub inline fn add(self: *List, count: usize) void {
-        if (self.only_counts) self.dropped += count else self.ids.items.len += count;
+        if (self.only_counts) {
+            self.dropped += count;
+            return;
+        }
+        const room = self.ids.capacity - self.ids.items.len;
+        platform.check(count <= room, "the ids fit in the memory of roomFor");
+        self.ids.items.len += count;
     }
 
     pub inline fn push(self: *List, ids: []const u32) Allocator.Error!void {

@@ -72,11 +72,15 @@ pub const Arrays = struct {
         const ragged = try batch.encode();
         self.gpa.free(ragged.offsets);
         errdefer self.gpa.free(ragged.ids);
-        const text = if (self.in_characters) self.text else null;
-        return .{
-            .ids = ragged.ids,
-            .spans = try measure(self.gpa, self.tokenizer, ragged.ids, text, self.threads),
-        };
+        const spans = try measure(
+            self.gpa,
+            self.tokenizer,
+            ragged.ids,
+            self.text,
+            self.in_characters,
+            self.threads,
+        );
+        return .{ .ids = ragged.ids, .spans = spans };
     }
 };
 
@@ -92,13 +96,14 @@ fn hasContiguousTokens(tokenizer: *const Tokenizer) bool {
     return true;
 }
 
-/// Returns the spans of all ids, owned by the caller. `hasContiguousTokens` must hold. If `text` is
-/// passed, which must not be empty, the spans are in characters.
+/// Returns the spans of all ids of a text, owned by the caller. `hasContiguousTokens` must hold. If
+/// `in_characters`, for which the text must not be empty, the spans are in characters.
 fn measure(
     gpa: Allocator,
     tokenizer: *const Tokenizer,
     all: []const u32,
-    text: ?[]const u8,
+    text: []const u8,
+    in_characters: bool,
     threads: usize,
 ) Allocator.Error![]normal.Place {
     const spans = try gpa.alloc(normal.Place, all.len);
@@ -115,6 +120,7 @@ fn measure(
         .gpa = gpa,
         .tokenizer = tokenizer,
         .text = text,
+        .in_characters = in_characters,
         .parts = parts,
         .queues = @splat(.{ .len = parts.len }),
     };
@@ -139,7 +145,8 @@ const Part = struct {
 const Work = struct {
     gpa: Allocator,
     tokenizer: *const Tokenizer,
-    text: ?[]const u8,
+    text: []const u8,
+    in_characters: bool,
     parts: []Part,
     /// The next chunk to sum up, to count and to measure.
     queues: [3]platform.threads.Queue,
@@ -148,10 +155,10 @@ const Work = struct {
     fn do(self: *Work, _: usize, barrier: *platform.threads.Barrier) void {
         while (self.take(0)) |part| self.addUp(part);
         barrier.wait(self, place);
-        if (self.text) |text| {
+        if (self.in_characters) {
             while (self.take(1)) |part| {
                 const end = part.start + part.bytes;
-                part.characters = CharacterCursor.between(text, part.start, end);
+                part.characters = CharacterCursor.between(self.text, part.start, end);
             }
             barrier.wait(self, placeCharacters);
         }
@@ -183,6 +190,7 @@ const Work = struct {
             part.start = start;
             start += part.bytes;
         }
+        platform.check(start == self.text.len, "the spans of all ids cover the text");
     }
 
     fn placeCharacters(self: *Work) void {
@@ -196,9 +204,12 @@ const Work = struct {
     fn measurePart(self: *const Work, part: *const Part) Allocator.Error!void {
         const vocabulary = &self.tokenizer.vocabulary;
         var cursor: ?CharacterCursor = null;
-        if (self.text) |text| {
-            cursor = .{ .gpa = self.gpa, .text = text, .at = part.start, .before = part.before };
-        }
+        if (self.in_characters) cursor = .{
+            .gpa = self.gpa,
+            .text = self.text,
+            .at = part.start,
+            .before = part.before,
+        };
         defer if (cursor) |*some| some.deinit();
         if (!part.has_names) {
             return spans_.follow(vocabulary, part.ids, part.start, part.spans, &cursor);

@@ -14,6 +14,7 @@ const narrow = @import("../encode/narrow.zig");
 const object_ = @import("object.zig");
 const offsets = @import("../offsets.zig");
 const parallel = @import("../offsets/parallel.zig");
+const platform = @import("../platform.zig");
 const results = @import("results.zig");
 const sessions = @import("../session.zig");
 const truncation = @import("../session/truncate.zig");
@@ -118,6 +119,7 @@ fn encode(call: Call, self: *Core, args: struct { text: Text, allowed: Allowed }
         // The list never exceeds this capacity.
         sink.ids = .initBuffer(&memory);
         try encodeInto(call, self, text, allowed, &sink, Encoder.encode);
+        platform.check(sink.ids.items.ptr == &memory, "a short text fills its list");
         return self.ints.listOf(sink.ids.items);
     }
     defer sink.ids.deinit(gpa);
