@@ -27,12 +27,20 @@ pub const Key = slots.Key;
 pub const Line = slots.Line;
 pub const key_len_max = 16;
 pub const inline_max = slots.inline_max;
+/// Longer pretokens are not cached.
+pub const piece_len_max = records_.len_max;
+/// A larger table would not fit any CPU's caches, and its words would have no index.
+pub const table_bytes_max = 1 << 30;
 /// Number of ids that may be written after the ids that are found.
 pub const room_extra = 4;
 
 /// Whether the ids of a text are needed or only their number. Known ids are not written for
 /// `.number`, which saves 3 to 6 % of the instructions.
 pub const Goal = enum { ids, number };
+
+comptime {
+    std.debug.assert(table_bytes_max / @sizeOf(u32) <= 1 << records_.index_bits);
+}
 
 /// The state that all threads share.
 pub const Table = struct {

@@ -24,9 +24,14 @@ pub const Place = packed struct(u96) {
 };
 
 /// Maximum number of bytes, and of ids, of an entry.
-const len_max = std.math.maxInt(@FieldType(Place, "bytes_len"));
+pub const len_max = std.math.maxInt(@FieldType(Place, "bytes_len"));
 
 pub const index_bits = 28;
+
+comptime {
+    const writers_max = std.math.maxInt(@FieldType(Position, "writers"));
+    std.debug.assert(platform.threads.threads_max <= writers_max);
+}
 
 /// The write position and the number of active writers.
 const Position = packed struct(u64) {

@@ -81,6 +81,10 @@ const Tables = struct {
 
     /// A place: the number of the tally, whether the entry is a string, and its slot.
     const Place = packed struct(u64) { slot: u2, line: u45, is_string: bool, tally: u16 };
+    comptime {
+        const tallies_max = std.math.maxInt(@FieldType(Place, "tally"));
+        std.debug.assert(platform.threads.threads_max <= tallies_max);
+    }
 
     fn bytesOf(self: *const Tables, number: u64, room: *Room) []const u8 {
         const place: Place = @bitCast(number);

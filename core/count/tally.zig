@@ -15,6 +15,10 @@ const Strings = strings_.Strings;
 
 pub const Error = error{ OutOfMemory, Interrupted };
 
+comptime {
+    std.debug.assert(words_.key_len_max == pretokens.Sweep.padded_len_max);
+}
+
 /// The number of lines that are fetched in advance.
 const ahead = 128;
 

@@ -18,6 +18,7 @@ const pretokens = @import("../pretokens.zig");
 const triples = @import("../units/triples.zig");
 const unicode = @import("../unicode.zig");
 const units = @import("../units.zig");
+const vocabularies = @import("../vocabulary.zig");
 const Cache = cache_.Cache;
 const Characters = @import("../units/characters.zig").Characters;
 const Goal = cache_.Goal;
@@ -105,6 +106,7 @@ pub const Encoder = struct {
     /// Encodes a batch of pretokens.
     pub fn encodeBatch(self: *Encoder, part: pretokens.Batch, list: *List) Error!void {
         try self.merger.pollAfter(part.len);
+        if (std.debug.runtime_safety) std.debug.assert(part.isOrdered());
         if (part.ends.len == 0) return self.encodePretoken(part.bytes[0..part.len], list);
         const cache = if (self.cache) |*some| some else {
             var start: u32 = 0;
@@ -218,6 +220,16 @@ pub const Encoder = struct {
 
 /// Number of buckets that are prefetched before the first one is used.
 const ahead = 128;
+
+/// The place of a pretoken in a chunk.
+const Place = u8;
+
+comptime {
+    std.debug.assert(ahead <= 1 << @bitSizeOf(Place));
+    std.debug.assert(merge_group.len_max == cache_.key_len_max);
+    std.debug.assert(pretokens.Sweep.padded_len_max == cache_.key_len_max);
+    std.debug.assert(vocabularies.token_len_limit <= cache_.piece_len_max);
+}
 
 /// Minimum number of pretokens of a batch split into fragments for which those of the next batch
 /// are processed together.
@@ -403,7 +415,7 @@ const candidates_max = 2 * merge_group.words_max;
 noinline fn mergeMissing(encoder: *Encoder, cache: *Cache, chunk: *Chunk, first: usize) void {
     const vocabulary = &encoder.tokenizer.vocabulary;
     chunk.merged_end = chunk.ends.len;
-    var places: [candidates_max]u8 = undefined;
+    var places: [candidates_max]Place = undefined;
     var count: usize = 0;
     for (first..chunk.ends.len) |at| {
         const key, const line = .{ chunk.keys[at], chunk.lines[at] };

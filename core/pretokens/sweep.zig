@@ -38,6 +38,16 @@ pub const Batch = struct {
     /// The end of the last pretoken.
     len: usize,
 
+    /// Whether the ends ascend to the length, as every user of a batch expects.
+    pub fn isOrdered(self: Batch) bool {
+        var start: u32 = 0;
+        for (self.ends) |end| {
+            if (end <= start) return false;
+            start = end;
+        }
+        return self.ends.len == 0 or start == self.len;
+    }
+
     /// Returns the pretokens from `first` to before `end` as a batch, with its ends in `ends`.
     pub fn part(self: Batch, first: usize, end: usize, ends: *[blocks.ends_max]u32) Batch {
         const start = if (first == 0) 0 else self.ends[first - 1];
@@ -64,6 +74,9 @@ pub const Batch = struct {
 };
 
 pub const Sweep = struct {
+    /// A pretoken of at most this many bytes is padded to a key with 0xFF.
+    pub const padded_len_max = 16;
+
     text: []const u8,
     scheme: *const pretokens.Scheme,
     matcher: ?Matcher,
@@ -254,6 +267,6 @@ pub const Sweep = struct {
 
 /// Whether a pretoken can be a key padded with 0xFF, or is too long for that but not for a batch.
 fn isPlain(piece: []const u8) bool {
-    if (piece.len > 16) return piece.len <= piece_len_max;
+    if (piece.len > Sweep.padded_len_max) return piece.len <= piece_len_max;
     return std.mem.indexOfScalar(u8, piece, 0xFF) == null;
 }
