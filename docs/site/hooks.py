@@ -57,6 +57,7 @@ API: dict[str, tuple[str, str, list[str]]] = {
         [
             "tokenmill.tokenize",
             "tokenmill.finalize",
+            "tokenmill.repair",
             "tokenmill.merge_shards",
             "tokenmill.verify",
             "tokenmill.inspect",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer import Ragged, Tokenizer
     from tokenmill.tokenizing.merge import merge_shards
     from tokenmill.tokenizing.run import finalize, tokenize
-    from tokenmill.tokenizing.verify import verify
+    from tokenmill.tokenizing.verify import repair, verify
     from tokenmill.training.options import TrainingWarning
     from tokenmill.training.train import (
         count_pretokens,
@@ -45,6 +45,7 @@ _MODULES = {
     "Tokenizer": "tokenizer",
     "finalize": "tokenizing.run",
     "merge_shards": "tokenizing.merge",
+    "repair": "tokenizing.verify",
     "tokenize": "tokenizing.run",
     "verify": "tokenizing.verify",
     "TrainingWarning": "training.options",
@@ -53,8 +54,9 @@ _MODULES = {
 
 __all__ = [
     "PrefixStore", "Ragged", "Tokenizer", "TokenmillError", "TrainingWarning", "__version__",
-    "arrow", "cache_limit", "count_pretokens", "finalize", "inspect", "merge_shards", "shards",
-    "tokenize", "train", "train_from_counts", "train_from_iterator", "train_sizes", "verify",
+    "arrow", "cache_limit", "count_pretokens", "finalize", "inspect", "merge_shards", "repair",
+    "shards", "tokenize", "train", "train_from_counts", "train_from_iterator", "train_sizes",
+    "verify",
 ]  # fmt: skip
 __version__ = "0.1.0"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tokenmill.shards import File, Rows, Shard, Spec, get_format
+from tokenmill.shards.files import add_digest
+from tokenmill.tokenizing.plan import dump_lines
 
 NARROW = Spec("uint16", eos=0, vocab_size=1000, tokenizer="small")
 WIDE = Spec("uint32", eos=0, vocab_size=100_000, tokenizer="large")
@@ -75,6 +77,18 @@ def write_in_pieces(
     return writer.finish()
 
 
+def write_digested(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a manifest, a plan or a journal entry with a valid digest."""
+    path.write_bytes(dump_lines({key: content[key] for key in content if key != "digest"}))
+
+
+def replace_digested(path: Path, data: bytes, old: bytes, new: bytes) -> None:
+    """Write such a document with other text and a valid digest."""
+    assert old in data
+    start = data[: data.rindex(b',\n "digest"')]
+    path.write_bytes(add_digest(start.replace(old, new) + b"\n}\n"))
+
+
 def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
     """Write the manifest of a complete run, and the index of all shards if the format has one."""
     index = get_format(name).make_index(shards, spec)
@@ -100,7 +114,7 @@ def seal(folder: Path, name: str, spec: Spec, shards: Sequence[Shard]) -> Path:
         "sources": [],
         "tasks": [{"task": 0, "shards": [shard.to_json() for shard in shards]}],
     }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_digested(folder / "manifest.json", manifest)
     return folder
 
 

@@ -44,14 +44,14 @@ PYTHON_PACKAGES = [
 # a second idea, or one idea twice.
 LINES_MAX = {
     "arrow": 510,
-    "cli": 2620,
+    "cli": 2650,
     "compat": 4950,
     "corpus": 2720,
     "formats": 4410,
     "inspection": 1580,
     "patterns": 2130,
-    "shards": 1930,
-    "tokenizing": 4120,
+    "shards": 1950,
+    "tokenizing": 4270,
     "training": 2230,
     "vocabularies": 150,
     ".": 3960,

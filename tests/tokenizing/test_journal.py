@@ -9,6 +9,7 @@ import shutil
 import pytest
 from corpus_cases import contents, texts, write_jsonl
 from in_process import threaded_runs as threaded_runs
+from shard_files import replace_digested, write_digested
 
 import tokenmill
 from tokenmill import TokenmillError, tokenize
@@ -89,11 +90,11 @@ def test_no_entry_removes_files_outside_of_the_output(tmp_path, inputs):
     tokenize(inputs, out, "gpt2", shuffle=1, rank=0, world_size=1, **OPTIONS)
     shards = [{"stem": "../victim", "files": [{"suffix": ".bin", "bytes": 3}]}]
     entry = {"shuffled": 0, "of": 99, "tasks": "", "shards": shards}
-    (out / "journal" / "shuffled-00000.json").write_text(json.dumps(entry))
+    write_digested(out / "journal" / "shuffled-00000.json", entry)
     tokenmill.finalize(out)
     sealed = json.loads((out / MANIFEST).read_bytes())
     sealed["shuffled"] = [entry]
-    (out / MANIFEST).write_text(json.dumps(sealed))
+    write_digested(out / MANIFEST, sealed)
     tokenize(inputs, out, "gpt2", shuffle=1, **OPTIONS)
     assert victim.read_bytes() == b"abc"
 
@@ -120,7 +121,7 @@ def test_entry_of_a_failed_task_is_valid(begun):
 )  # fmt: skip
 def test_a_damaged_plan_is_an_error(begun, inputs, old, new):
     path = begun / plan.NAME
-    path.write_text(path.read_text().replace(old, new))
+    replace_digested(path, path.read_bytes(), old.encode(), new.encode())
     for go_on in (
         lambda: tokenize(inputs, begun, "gpt2", **OPTIONS),
         lambda: tokenmill.finalize(begun),
@@ -129,15 +130,32 @@ def test_a_damaged_plan_is_an_error(begun, inputs, old, new):
             go_on()
 
 
-def test_a_plan_and_a_manifest_in_another_form_are_read(begun, inputs, whole):
+def test_plan_of_an_unfinished_run_in_another_form_is_refused_and_made_again(begun, inputs, whole):
     path = begun / plan.NAME
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=4))
-    assert tokenize(inputs, begun, "gpt2", **OPTIONS).is_final
+    with pytest.raises(
+        TokenmillError, match=r"plan\.json is damaged \(its digest differs\); delete"
+    ):
+        tokenize(inputs, begun, "gpt2", **OPTIONS)
+    path.unlink()
+    entries = {path: path.stat().st_mtime_ns for path in begun.glob("*.bin")}
+    result = tokenize(inputs, begun, "gpt2", **OPTIONS)
+    assert result.tasks_resumed == result.tasks_total == 10
+    assert {path: path.stat().st_mtime_ns for path in begun.glob("*.bin")} == entries
+    assert contents(begun) == whole
+
+
+def test_manifest_in_another_form_is_refused_and_made_again(begun, inputs, whole):
+    tokenmill.finalize(begun)
     path = begun / MANIFEST
     path.write_text(json.dumps(json.loads(path.read_bytes())))
-    (begun / "00000-000.bin").unlink()
+    with pytest.raises(
+        TokenmillError, match=r"manifest\.json is damaged: its digest differs; delete"
+    ):
+        tokenize(inputs, begun, "gpt2", **OPTIONS)
+    path.unlink()
     tokenize(inputs, begun, "gpt2", **OPTIONS)
-    assert contents(begun) == whole | {plan.NAME: (begun / plan.NAME).read_bytes()}
+    assert contents(begun) == whole
 
 
 def test_a_removed_file_that_a_network_still_lists_is_ignored(tmp_path, inputs):

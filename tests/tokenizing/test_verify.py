@@ -15,6 +15,7 @@ from corpus_cases import run as run_process
 from in_process import least_unsplit_bytes
 from in_process import run_main as run
 from in_process import threaded_runs as threaded_runs
+from shard_files import replace_digested, write_digested
 
 import tokenmill
 from tokenmill import Tokenizer, tokenize
@@ -61,7 +62,7 @@ def edited(folder: Path, edit) -> None:
     path = folder / "manifest.json"
     content = json.loads(path.read_bytes())
     edit(content)
-    path.write_text(json.dumps(content))
+    write_digested(path, content)
 
 
 @pytest.mark.parametrize("shard_format", tokenmill.shards.FORMATS)
@@ -166,7 +167,11 @@ def test_foreign_journal_entries_are_ignored(tmp_path, corpus):
     texts_ += [json.dumps({"task": 0, "id": id_, "shards": []}), "?"]
     (out / "journal").mkdir()
     for number, text in enumerate(texts_):
-        (out / "journal" / f"{number}.json").write_text(text)
+        path = out / "journal" / f"{number:05d}.json"
+        if text.startswith("{"):
+            write_digested(path, json.loads(text))
+        else:
+            path.write_text(text)
     tokenize(corpus, out, "gpt2")
     assert contents(out) == before
 
@@ -181,16 +186,16 @@ def test_a_manifest_that_was_edited_is_damaged(tmp_path, corpus):
         (b'"tasks": [', b'"tasks": [5, '),
         (b'"segments": [{', b'"segments": [[], {'),
     ):
-        assert was in good
-        (out / "manifest.json").write_bytes(good.replace(was, now))
+        replace_digested(out / "manifest.json", good, was, now)
         for name in ("verify", "inspect"):
             done = run(name, out)
             assert done.returncode in (0, 2, 4) and "Traceback" not in done.stderr, done.stderr
     (out / "manifest.json").write_bytes(good)
     (out / "plan.json").unlink()
-    for arguments in (("verify", out, "--sample", "100%"), ("inspect", out)):
-        done = run(*arguments)
-        assert done.returncode == 2 and "plan.json not found" in done.stderr
+    done = run("verify", out, "--sample", "100%")
+    assert done.returncode == 4 and done.stdout.startswith("plan.json is missing")
+    done = run("inspect", out)
+    assert done.returncode == 2 and "plan.json not found" in done.stderr
 
 
 def test_a_source_that_changed_is_found(tmp_path, corpus):

@@ -251,6 +251,7 @@ COMMANDS = {
     "finalize": ("tokenize", "complete the output of tokenize --rank"),
     "merge": ("tokenize", "write shards in another size"),
     "verify": ("tokenize", "compare shards with their sources"),
+    "repair": ("tokenize", "make damaged files of shards again"),
     "inspect": ("inspect", "print a tokenizer or shards as tables"),
     "convert": ("train", "convert a tokenizer to another format"),
     "bench": ("bench", "compare ids and speed with libraries"),
@@ -292,7 +293,8 @@ def _main(words: list[str], *, is_closed: bool) -> int | None:
     if is_closed:  # every command prints a result, some after hours of work
         raise OptionError("standard output is closed; redirect it to a file or to /dev/null")
     if not words:
-        commands = "".join(f"  {name:<17}{text}\n" for name, (_, text) in COMMANDS.items())
+        shown = [(name, text) for name, (module, text) in COMMANDS.items() if module != "app"]
+        commands = "".join(f"  {name:<17}{text}\n" for name, text in shown)
         title = f"tokenmill {tokenmill.__version__}: fast byte-pair encoding (BPE)"
         hints = "Try: echo hi | tokenmill encode -; more: tokenmill --help"
         sys.stdout.write(f"{title}\n{commands}{hints}\n")

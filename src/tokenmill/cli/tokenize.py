@@ -1,4 +1,4 @@
-"""Inputs → shards, and shards → a verdict: `tokenmill tokenize`, `finalize`, `merge`, `verify`."""
+"""Inputs → shards, and shards → a verdict: `tokenmill tokenize` and the commands for its output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tokenmill.tokenizing import journal
 from tokenmill.tokenizing.merge import MergeOptions, merge_shards
 from tokenmill.tokenizing.options import RunOptions, TokenizeOptions
 from tokenmill.tokenizing.run import Result, finalize, tokenize
-from tokenmill.tokenizing.verify import VerifyOptions, verify
+from tokenmill.tokenizing.verify import VerifyOptions, repair, verify
 
 _COUNTS = (
     *("documents", "tokens", "bytes", "quarantined", "errors", "shards", "bytes_written"),
@@ -75,7 +75,17 @@ examples:
   tokenmill verify shards/ --sample 5%
   tokenmill verify shards/ --sample 100% --json
 
+The digest in the last line stands for all files of the output. --expect compares it.
 Exit codes: 0 the shards are as they were written, 4 they differ.
+"""
+
+_REPAIR_HELP = """
+Make missing and changed files of a complete output again. The inputs must be as they were.
+
+examples:
+  tokenmill repair shards/
+
+Run it in the working directory of tokenize. Files that do not belong to the output stay.
 """
 
 
@@ -211,6 +221,19 @@ def _run_merge(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def add_repair(parser: Parser) -> None:
+    parser.explain(_REPAIR_HELP)
+    parser.add_argument("output", metavar="DIR", help="output of tokenize: a folder or URL")
+    add_options(parser, RunOptions)
+    progress.add_flags(parser)
+    parser.set_defaults(run=_run_repair)
+
+
+def _run_repair(arguments: argparse.Namespace) -> int:
+    given: Any = options_of(arguments, RunOptions)
+    return _report(arguments, partial(repair, arguments.output, **given))
+
+
 def add_verify(parser: Parser) -> None:
     parser.explain(_VERIFY_HELP)
     parser.add_argument("folder", metavar="DIR", help="output of tokenize")
@@ -232,7 +255,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     if found.documents:
         checked += f", {count_of(found.documents, 'document')} compared with their sources"
     verdict = "all as it was written" if found.is_good else count_of(found.wrong, "difference")
-    names = ("files", "bytes", "documents", "wrong", "findings", "notes")
+    names = ("files", "bytes", "documents", "wrong", "findings", "notes", "digest")
     figures = {"good": found.is_good} | {name: getattr(found, name) for name in names}
-    report(arguments, figures, *lines, f"{checked}: {verdict}")
+    report(arguments, figures, *lines, f"{checked}: {verdict}", f"digest {found.digest}")
     return 0 if found.is_good else DIFFERENT

@@ -32,6 +32,9 @@ _NPY_HEAD = re.compile(
     rb"'shape': \(([0-9]{1,18}(?:,|, [0-9]{1,18}))\), \} *\n",
     re.DOTALL,
 )
+_JSON_END = b"\n}\n"
+_DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n\}\n\Z')
+_DIGEST_BYTES = 100  # more than its field and the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +167,35 @@ def format_checksum(checksum: Checksum) -> str:
     return f"{checksum.value():016x}"
 
 
+def describe_bytes(name: str, data: bytes) -> File:
+    """Return the size and the checksum of the bytes of a file."""
+    checksum = Checksum()
+    checksum.update(data)
+    return File(name, len(data), format_checksum(checksum))
+
+
 def checksum_file(path: Path) -> str:
     """Return the checksum of a file."""
     digest: Any = Checksum
     with path.open("rb", buffering=0) as file:
         found: Any = hashlib.file_digest(file, digest)
     return format_checksum(found)
+
+
+def add_digest(document: bytes) -> bytes:
+    """Add the SHA-256 of a JSON object as its last field. The object ends with an own line."""
+    start = document.removesuffix(_JSON_END)
+    field = b',\n "digest": "%s"' % hashlib.sha256(start).hexdigest().encode()
+    return start + field + _JSON_END
+
+
+def read_digest(document: bytes) -> str | None:
+    """Return the digest of a JSON object; None if it differs from the bytes before it."""
+    match = _DIGEST.search(document, max(0, len(document) - _DIGEST_BYTES))
+    if match is None:
+        return None
+    found = hashlib.sha256(memoryview(document)[: match.start()]).hexdigest()
+    return found if found == match[1].decode() else None
 
 
 def read_flat(path: Path, dtype: str, offset: int = 0) -> NDArray[Any]:

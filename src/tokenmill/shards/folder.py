@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from tokenmill import object_store
 from tokenmill.errors import MissingInputError, ShardError
 from tokenmill.object_store import ObjectStore
-from tokenmill.shards.files import path_of
+from tokenmill.shards.files import path_of, read_digest
 from tokenmill.shards.shard_format import DOCUMENTS_SUFFIX, Shard, ShardReader, Spec, get_format
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "tokenmill.shards", 1
-RESTORE = "delete files that differ and repeat the tokenize command; it writes missing files again"
+RESTORE = "run tokenmill repair, or delete the file and run the same tokenize command again"
 # The names of files in a manifest, which can be a foreign one, must not contain folders.
 STEM = re.compile(r"[0-9]{5,}-[0-9]{3,}")
 SUFFIX = re.compile(r"[^/\\\0]*")
@@ -239,6 +239,8 @@ def _parse_manifest(data: bytes, name: str) -> dict[str, Any]:
         raise ShardError(f"{name}/{MANIFEST} is not JSON ({error})") from None
     if reason := refuse_manifest(manifest):
         raise ShardError(f"{name}/{MANIFEST} {reason}")
+    if read_digest(data) is None:
+        raise ShardError(f"{name}/{MANIFEST} is damaged: its digest differs; {RESTORE}")
     if sets := manifest.get("sets"):
         raise ShardError(
             f"{name} has the sets {', '.join(sets)}; pass the folder of one, such as "

@@ -3,7 +3,9 @@
 A task writes its entry, `journal/00012.json`, after its files. A run that starts again reads all
 entries and does the other tasks. When every task has an entry, `finalize` writes the manifest,
 which contains the entries in the order of the plan, and removes the journal.
-**Invariant**: names in entries and manifests lead to files of the output alone.
+**Invariants**: names in entries and manifests lead to files of the output alone. An entry, a plan
+and a manifest end in a digest of themselves. The manifest has a checksum of every other file, and
+the digest of the manifest of each set, so its own digest stands for the whole output.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from tokenmill.errors import TokenizeError, TokenmillError
 from tokenmill.formats.hf_folder import files_of
 from tokenmill.shards import folder
-from tokenmill.shards.files import HashedFile
+from tokenmill.shards.files import HashedFile, describe_bytes, read_digest
 from tokenmill.shards.shard_format import Shard, Spec, get_format
 from tokenmill.tokenizing.output import LocalOutput, Output, open_output
 from tokenmill.tokenizing.plan import DAMAGE, Plan, Task, dump_lines, is_a
@@ -41,9 +43,11 @@ _RECORD_CHARS_SHOWN = 200
 _ERROR_CHARS_MAX = 200
 _ENTRY_FILE = re.compile(rf"{FOLDER}/(shuffled-)?[0-9]{{5,}}(\.failed)?\.json")
 _REPAIR = "delete it and run the same tokenize command again"
+_FILE_NAME = re.compile(rf"(?:{QUARANTINE}/)?[^/\\\0]+")
 _PARTS = {
     "tasks": list, "shuffled": list, "sources": list, "totals": dict, "options": dict,
     "tokenizer": dict, "shard_format": str, "dtype": str,
+    "files": [{"suffix": _FILE_NAME, "bytes": int, "checksum": str}],
 }  # fmt: skip
 
 Entry = dict[str, Any]
@@ -93,7 +97,7 @@ def write_entry(output: Output, entry: Entry) -> None:
         name = f"shuffled-{entry['shuffled']:05d}"
     else:
         name = f"{entry['task']:05d}" + (".failed" if "failed" in entry else "")
-    output.write(f"{FOLDER}/{name}.json", json.dumps(entry, sort_keys=True).encode() + b"\n")
+    output.write(f"{FOLDER}/{name}.json", dump_lines(dict(sorted(entry.items()))))
 
 
 def read_entries(
@@ -121,10 +125,14 @@ def read_entries(
 
 
 def _parse(data: bytes) -> Any:
+    if read_digest(data) is None:
+        return None
     try:
-        return json.loads(data)
+        entry = json.loads(data)
     except (ValueError, RecursionError):
         return None
+    entry.pop("digest")
+    return entry
 
 
 def _is_of_plan(entry: Entry, plan: Plan) -> bool:
@@ -209,12 +217,14 @@ def finalize(
 ) -> dict[str, Any]:
     """Write errors.jsonl, the index of the shard format and, last, the manifest.
 
-    Each set gets its own index, manifest and plan first, in its `folder`.
+    Each set gets its own index, manifest and plan first, in its `folder`. Return the manifest.
     """
     sets = sets_of(plan.options)
+    digests = {}
     for name in sets:
         own = replace(plan, options=plan.options | {"set": name})
-        finalize(output, own, entries.of_set(name), spec, staging, f"{name}/")
+        done = finalize(output, own, entries.of_set(name), spec, staging, f"{name}/")
+        digests[name] = {"digest": done["digest"]}
     tasks = [_without_shuffle_files(entries.tasks[number]) for number in range(len(plan.tasks))]
     shuffled = [entries.shuffled[number] for number in sorted(entries.shuffled)]
     content = describe(plan, tasks, shuffled) | {"restarts": entries.restarts}
@@ -233,15 +243,30 @@ def finalize(
     index = None if sets else get_format(plan.options["format"]).make_index(shards, spec)
     if index is not None:
         write(index[0], [index[1]])
-    content["files"] = list(map(asdict, files))
     if folder:
         output.write(folder + PLAN, plan.dump())
         if (tokenizer := output.read(TOKENIZER)) is not None:
             output.write(folder + TOKENIZER, tokenizer)
-    output.write(folder + MANIFEST, dump_lines(content))
+    sizes = output.sizes()
+    kept = [PLAN, TOKENIZER, *([] if folder else _quarantine_files(tasks))]
+    for name in filter(lambda name: folder + name in sizes, kept):
+        (data,) = output.read_all([folder + name])
+        files.append(describe_bytes(name, data))
+    content["files"] = list(map(asdict, files))
+    for name, own_digest in digests.items():
+        content["sets"][name] |= own_digest
+    document = dump_lines(content)
+    output.write(folder + MANIFEST, document)
     if not folder:
         clear(output, content)
-    return content
+    return content | {"digest": read_digest(document)}
+
+
+def _quarantine_files(tasks: Iterable[Entry]) -> Iterator[str]:
+    """The files of the rejected records of tasks that are done."""
+    for entry in tasks:
+        if entry["quarantined"] and "failed" not in entry:
+            yield errors_name(entry["task"])
 
 
 def _without_shuffle_files(entry: Entry) -> Entry:
@@ -255,16 +280,29 @@ def _without_shuffle_files(entry: Entry) -> Entry:
 def clear(output: Output, manifest: dict[str, Any]) -> None:
     """Remove the files that a complete output does not need."""
     needed = {file["suffix"] for file in manifest["files"]}
-    needed |= {
-        errors_name(entry["task"])
-        for entry in manifest["tasks"]
-        if entry["quarantined"] and "failed" not in entry
-    }
     ours = (
         *(f"{FOLDER}/", f"{SHUFFLE}/", f"{QUARANTINE}/", ERRORS),
         *(f"{name}/{SHUFFLE}/" for name in manifest.get("sets", ())),
     )
     output.remove([name for name in output.sizes() if name.startswith(ours) and name not in needed])
+
+
+def missing_files(output: Output, manifest: dict[str, Any]) -> set[str]:
+    """The files of a complete output, without shards, that are missing or have another size."""
+    sizes = output.sizes()
+    expected = {file["suffix"]: file["bytes"] for file in manifest["files"]}
+    for name, totals in manifest.get("sets", {}).items():
+        data = output.read(f"{name}/{MANIFEST}") or b""
+        if read_digest(data) != totals.get("digest"):
+            return {f"{name}/{MANIFEST}"}
+        files = json.loads(data)["files"]
+        expected |= {f"{name}/{file['suffix']}": file["bytes"] for file in files}
+    return {name for name, size in expected.items() if sizes.get(name) != size}
+
+
+def is_entry_file(name: str) -> bool:
+    """Whether a file of an output is a journal entry."""
+    return _ENTRY_FILE.fullmatch(name) is not None
 
 
 def errors_name(task: int) -> str:
@@ -378,6 +416,10 @@ def load_manifest(output: Output) -> dict[str, Any] | None:
         content = json.loads(data)
         if reason := folder.refuse_manifest(content):
             raise TokenizeError(f"{output.name}/{MANIFEST} {reason}")
+        if read_digest(data) is None:
+            raise TokenizeError(
+                f"{output.name}/{MANIFEST} is damaged: its digest differs; {_REPAIR}"
+            )
         missing = [name for name in _PARTS if not is_a(_PARTS[name], content.get(name))]
         if missing:
             raise TokenizeError(
@@ -393,8 +435,8 @@ def require_manifest(output: Output) -> dict[str, Any]:
     if found is None:
         if output.read(PLAN) is not None:
             raise TokenizeError(
-                f"{output.name!r} is not complete; run the same tokenize command again, or "
-                "tokenmill finalize when all ranks are done"
+                f"{output.name!r} is not complete, without {MANIFEST}; run the same tokenize "
+                "command again, or tokenmill finalize when all ranks are done"
             )
         has_folder = not isinstance(output, LocalOutput) or output.folder.exists()
         reason = f"it has no {MANIFEST}" if has_folder else "the folder does not exist"

@@ -76,9 +76,8 @@ def merge_shards(
             for name, _ in journal.files_of_entry(written):
                 target.commit(staging / name, name)
             source = LocalOutput(path)
-            replaced = {shard.stem + file.suffix for shard in shards.shards for file in shard.files}
-            replaced |= {journal.MANIFEST} | {file["suffix"] for file in shards.manifest["files"]}
-            for name in sorted(source.sizes().keys() - replaced):
+            files = {file["suffix"] for file in shards.manifest["files"]}
+            for name in sorted(files):
                 target.write(name, source.read(name) or b"")
             planned = plan.require(source)
             planned = replace(planned, options=planned.options | {"shard_tokens": size})

@@ -19,6 +19,7 @@ from tokenmill.corpus.documents import Key
 from tokenmill.corpus.inputs import Skipped
 from tokenmill.corpus.options import TABLES
 from tokenmill.errors import TokenizeError
+from tokenmill.shards.files import add_digest, read_digest
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizing.options import check_planned
 from tokenmill.tokenizing.output import Output
@@ -105,14 +106,14 @@ class Plan:
 
 
 def dump_lines(content: Mapping[str, Any]) -> bytes:
-    """JSON with one line per item of its lists."""
+    """JSON with one line per item of its lists, and a digest of these lines."""
     parts = []
     encode = json.JSONEncoder(sort_keys=True).encode
     for key, value in content.items():
         is_list = isinstance(value, list) and value
         text = "[\n  " + ",\n  ".join(map(encode, value)) + "\n ]" if is_list else encode(value)
         parts.append(f" {json.dumps(key)}: {text}")
-    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
+    return add_digest(("{\n" + ",\n".join(parts) + "\n}\n").encode())
 
 
 def describe(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -220,10 +221,13 @@ def load(output: Output, stdin: str | None = None) -> Plan | None:
     try:
         content = json.loads(data)
         if (content["format"], content["version"]) == (_FORMAT, _VERSION):
+            if read_digest(data) is None:
+                raise ValueError("its digest differs")
             return _read(content, stdin)
     except DAMAGE as error:
         raise TokenizeError(
-            f"{output.name}/{NAME} is damaged ({error}); remove the output and start again"
+            f"{output.name}/{NAME} is damaged ({error}); delete it and run the same tokenize "
+            "command again"
         ) from None
     raise TokenizeError(
         f"{output.name}/{NAME} is of another version of tokenmill; use another output"

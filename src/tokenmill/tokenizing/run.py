@@ -115,7 +115,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """The output, plan, tokenizer and options of a run."""
 
     output: Output
@@ -327,8 +327,8 @@ def tokenize(
             except OSError as error:
                 raise_full_disk(error.errno, str(error), target.name)
                 raise
-            run = _Run(target, staging, planned, used, values, progress, started)
-            return _resume(run)
+            run = Run(target, staging, planned, used, values, progress, started)
+            return resume(run)
     except TokenmillError as error:
         if is_new and (isinstance(error, ClusterError) or target.read(plan.NAME) is None):
             target.remove([plan.NAME, journal.TOKENIZER, LOCK])
@@ -337,7 +337,7 @@ def tokenize(
         raise
 
 
-def _resume(run: _Run) -> Result:
+def resume(run: Run) -> Result:
     """Do the tasks of a run or a rank that have no entry."""
     output, rank, count = run.output, run.options["rank"], len(run.plan.tasks)
     manifest = journal.load_manifest(output)
@@ -348,6 +348,10 @@ def _resume(run: _Run) -> Result:
             found = len(entries.shuffled if is_shuffled else entries.tasks)
             is_whole = found == (len(manifest["shuffled"]) if is_shuffled else count)
             failed = [entry["task"] for entry in manifest["tasks"] if "failed" in entry]
+            missing = journal.missing_files(output, manifest)
+            for number in [n for n in entries.tasks if journal.errors_name(n) in missing]:
+                del entries.tasks[number]
+            is_whole = is_whole and not missing
             if rank is not None or (is_whole and not failed):
                 return run.reuse(manifest)
     if manifest is not None and is_shuffled:
@@ -373,7 +377,7 @@ def _resume(run: _Run) -> Result:
     return run.result(content, len(done), tracker, len(numbers))
 
 
-def _retry(run: _Run, manifest: dict[str, Any], failed: list[int]) -> bool:
+def _retry(run: Run, manifest: dict[str, Any], failed: list[int]) -> bool:
     """Try the failed tasks of a shuffled output again. Return whether one is done now.
 
     Then all tasks must be done again: one more document changes every shard, and the ids of the
@@ -408,7 +412,7 @@ def finalize(output: Path_, *, progress: Show = None, **options: Unpack[RunOptio
     started = time.monotonic()
     with target.hold(shared=False), target.staging() as staging:
         used = load_tokenizer(target, planned)
-        run = _Run(target, staging, planned, used, values, progress, started)
+        run = Run(target, staging, planned, used, values, progress, started)
         manifest = journal.load_manifest(target)
         if manifest is not None:
             return run.reuse(manifest)
@@ -472,7 +476,8 @@ def _begin(
 ) -> Plan:
     """Write the plan, or compare it with the plan of the output. Return the plan of the run."""
     others = set(output.sizes()) - {journal.TOKENIZER}
-    if others and not others & {plan.NAME, journal.MANIFEST}:
+    is_ours = others & {plan.NAME, journal.MANIFEST} or any(map(journal.is_entry_file, others))
+    if others and not is_ours:
         raise TokenizeError(
             f"{output.name!r} has other files, such as {min(others)!r}; pass an empty folder"
         )

@@ -1,13 +1,15 @@
-"""A folder of shards → differences from its manifest and from its inputs.
+"""A folder of shards → differences from its manifest and from its inputs, and their repair.
 
-There are three checks, and each needs the one before to pass: the checksums of the files, the
+There are three checks, and each needs the one before to pass: the files and their checksums, the
 counts of documents and tokens that the readers find, and the ids of documents. For the last, the
-task runner reads and encodes the inputs again, with a writer that compares.
+task runner reads and encodes the inputs again, with a writer that compares. `repair` removes files
+that differ and resumes the run of the output's plan, which writes them again.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +21,12 @@ from typing import Annotated, Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import object_store
+from tokenmill import object_store, ray_cluster
 from tokenmill.arguments import cpu_count
 from tokenmill.corpus import STDIN
 from tokenmill.corpus.documents import Documents, Key, Problem, Segment
 from tokenmill.errors import MissingExtraError, ShardError, TokenizeError
-from tokenmill.options import describe, number, resolve, share
+from tokenmill.options import describe, number, resolve, share, text
 from tokenmill.progress import Progress, Report, silent
 from tokenmill.shards import Shards
 from tokenmill.shards import open as open_shards
@@ -33,7 +35,9 @@ from tokenmill.shards.folder import wrong_size
 from tokenmill.shards.shard_format import Rows
 from tokenmill.tokenizing import journal, plan
 from tokenmill.tokenizing.executors import load_tokenizer
-from tokenmill.tokenizing.output import open_output
+from tokenmill.tokenizing.options import RunOptions, check_memory
+from tokenmill.tokenizing.output import Output, open_output
+from tokenmill.tokenizing.run import Result, Run, resume
 from tokenmill.tokenizing.shuffle import output_numbers
 from tokenmill.tokenizing.split import Splitter
 from tokenmill.tokenizing.task import UNSPLIT, Attempt, Job, without_failed
@@ -52,6 +56,7 @@ class Verdict:
     documents: int = 0
     wrong: int = 0
     files_wrong: int = 0
+    digest: str = ""  # of the manifest, and with it of all files
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -79,6 +84,7 @@ class VerifyOptions(TypedDict, total=False):
     sample: Annotated[float | None, share(
         None, "share of the documents to encode again and compare; 100% is all", metavar="5%"
     )]  # fmt: skip
+    expect: Annotated[str | None, text(None, "digest that the output must have", metavar="DIGEST")]
     threads: Annotated[int | None, number(None, "number of threads (default: all cores)")]
 
 
@@ -103,11 +109,56 @@ def verify(
     values = resolve(VerifyOptions, options, TokenizeError)
     threads, sample = values["threads"] or cpu_count(), values["sample"]
     with open_output(folder).copy() as path:
-        verdict = Verdict()
-        sets = journal.require_manifest(open_output(path)).get("sets", {})
+        content = journal.require_manifest(open_output(path))
+        verdict, sets = Verdict(digest=content["digest"]), content.get("sets", {})
+        if values["expect"] not in (None, verdict.digest):
+            verdict.find(f"the digest is {verdict.digest}; expected {values['expect']}")
         for name in ("", *sets):
             verdict.add(_verify(path / name, threads, sample, progress), f"{name}/" if name else "")
         return verdict
+
+
+@describe(RunOptions)
+def repair(
+    output: str | os.PathLike[str], *, progress: Report | None = None, **options: Unpack[RunOptions]
+) -> Result:
+    """Make missing and changed files of a complete output again, from its inputs and its plan.
+
+    Files that do not belong to the output stay.
+
+    Args:
+        output: The folder or URL of the output.
+        progress: Function that gets a `Progress` several times per second.
+
+    Options:
+
+    Raises:
+        TokenizeError: The plan or the tokenizer is damaged too, or an input has changed.
+    """
+    values = resolve(RunOptions, options, TokenizeError) | {"max_errors": None, "rank": None}
+    ray_cluster.check_options(values)
+    check_memory(values)
+    target = open_output(output)
+    started = time.monotonic()
+    target.make()
+    with target.hold(shared=False), target.staging() as staging:
+        wrong = wrong_files(target, values["threads"] or cpu_count())
+        needed = sorted(name for name in wrong if name in (plan.NAME, journal.TOKENIZER))
+        if needed:
+            raise TokenizeError(
+                f"{target.name}/{needed[0]} is damaged, and repair needs it; delete it and run the "
+                "same tokenize command again"
+            )
+        planned = plan.require(target)
+        manifest = None if journal.MANIFEST in wrong else journal.load_manifest(target)
+        if manifest is not None and manifest["shuffled"] and planned.options["shuffle"] is None:
+            raise TokenizeError(
+                f"{target.name!r} is an output of merge, which repair cannot make; delete it and "
+                "run merge again"
+            )
+        target.remove(wrong)
+        used = load_tokenizer(target, planned)
+        return resume(Run(target, staging, planned, used, values, progress, started))
 
 
 def _verify(folder: Path, threads: int, sample: float | None, progress: Report) -> Verdict:
@@ -116,6 +167,7 @@ def _verify(folder: Path, threads: int, sample: float | None, progress: Report) 
     content = journal.require_manifest(open_output(folder))
     with journal.reading(str(folder)):
         _check_files(folder, content, verdict, threads, progress)
+        _check_names(folder, content, verdict)
         if verdict.is_good and "sets" not in content:
             _check_contents(folder, content, verdict)
             if verdict.is_good and sample is not None:
@@ -133,13 +185,7 @@ def _check_files(
     threads: int,
     progress: Report,
 ) -> None:
-    files = [
-        (folder / (shard["stem"] + file["suffix"]), file)
-        for entry in [*content["tasks"], *content["shuffled"]]
-        for shard in entry["shards"]
-        for file in shard["files"]
-    ]
-    files += [(folder / file["suffix"], file) for file in content.get("files", [])]
+    files = _files_of(folder, content)
     total = sum(file["bytes"] for _, file in files)
     with ThreadPoolExecutor(threads) as pool:
         for (path, file), found in zip(files, pool.map(_checksum, files), strict=True):
@@ -149,6 +195,53 @@ def _check_files(
                 verdict.files_wrong += 1
                 verdict.find(f"{path.name} {found}")
             progress(Progress("checking files", verdict.bytes, total))
+
+
+def _check_names(folder: Path, content: dict[str, Any], verdict: Verdict) -> None:
+    """Find files that the manifest does not name, and manifests of sets that it does not mean."""
+    entries = [*content["tasks"], *content["shuffled"]]
+    named = {journal.MANIFEST, *(file["suffix"] for file in content["files"])}
+    named |= {name for entry in entries for name, _ in journal.files_of_entry(entry)}
+    sets = content.get("sets", {})
+    for name in sorted(open_output(folder).sizes().keys() - named):
+        if name.partition("/")[0] not in sets:
+            verdict.find(f"{name} is not a file of the output; move or delete it")
+    for name, totals in sets.items():
+        if journal.require_manifest(open_output(folder / name))["digest"] != totals["digest"]:
+            verdict.files_wrong += 1
+            verdict.find(f"{name}/{journal.MANIFEST} is of another output")
+
+
+def _files_of(folder: Path, content: dict[str, Any]) -> list[tuple[Path, dict[str, Any]]]:
+    """The files that a manifest names, each with its size and checksum."""
+    files = [
+        (folder / (shard["stem"] + file["suffix"]), file)
+        for entry in [*content["tasks"], *content["shuffled"]]
+        for shard in entry["shards"]
+        for file in shard["files"]
+    ]
+    return files + [(folder / file["suffix"], file) for file in content["files"]]
+
+
+def wrong_files(output: Output, threads: int) -> list[str]:
+    """The files of a complete output that are missing or have changed, as names in the output."""
+    found = []
+    with output.copy() as path, ThreadPoolExecutor(threads) as pool:
+        folders = [path]
+        for folder in folders:
+            try:
+                content = journal.require_manifest(open_output(folder))
+            except TokenizeError:
+                if folder == path and not (folder / journal.MANIFEST).exists():
+                    raise
+                found.append(folder / journal.MANIFEST)
+                continue
+            folders += [folder / name for name in content.get("sets", ())]
+            files = _files_of(folder, content)
+            for (name, _), reason in zip(files, pool.map(_checksum, files), strict=True):
+                if reason is not None:
+                    found.append(name)
+        return [name.relative_to(path).as_posix() for name in found]
 
 
 def _checksum(item: tuple[Path, dict[str, Any]]) -> str | None:
