@@ -19,6 +19,7 @@ const unicode = @import("../unicode.zig");
 const vocabularies = @import("../vocabulary.zig");
 const Every = vocabularies.Every;
 const Vocabulary = vocabularies.Vocabulary;
+const isMissing = @import("unknown.zig").isMissing;
 
 const none = vocabularies.no_pair;
 
@@ -137,8 +138,4 @@ fn begin(
             for (bytes) |byte| out.appendAssumeCapacity(vocabulary.byte_ids[byte]);
         }
     }
-}
-
-fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
-    return id >= vocabulary.ids_end or vocabulary.isPrefix(id);
 }

@@ -45,7 +45,8 @@ pub fn settle(merger: *Merger, piece: []const u8, found: []u32) Error![]const u3
     }
 }
 
-fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
+/// Whether a merged symbol is no token of the file.
+pub fn isMissing(vocabulary: *const Vocabulary, id: u32) bool {
     return id >= vocabulary.ids_end or vocabulary.isPrefix(id);
 }
 
