@@ -11,7 +11,7 @@ const jobs_ = @import("jobs.zig");
 const joined_ = @import("joined.zig");
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
-const Goal = joined_.Goal;
+pub const Goal = @import("../cache.zig").Goal;
 const Job = jobs_.Job;
 const Joined = joined_.Joined;
 const List = encoder_.List;
@@ -55,7 +55,7 @@ pub const Batch = struct {
         errdefer self.gpa.free(offsets);
         var output: Output = self.outputOf(.{ .wide = .empty });
         errdefer output.deinit();
-        try self.run(.encode, offsets[1..], &output);
+        try self.run(.ids, offsets[1..], &output);
         offsets[0] = 0;
         for (offsets[1..], offsets[0..self.texts.len]) |*end, start| end.* += start;
         return .{ .ids = try output.numbers.wide.toOwnedSlice(self.gpa), .offsets = offsets };
@@ -76,7 +76,7 @@ pub const Batch = struct {
         output.before = before;
         output.after = after;
         errdefer output.deinit();
-        try self.run(.encode, ends, &output);
+        try self.run(.ids, ends, &output);
         var end: i64 = 0;
         for (ends) |*place| {
             end += place.* + @as(i64, @intCast(before.len + after.len));
@@ -101,7 +101,7 @@ pub const Batch = struct {
         const counts = try self.gpa.alloc(i64, self.texts.len);
         errdefer self.gpa.free(counts);
         var output: Output = self.outputOf(.{ .wide = .empty });
-        try self.run(.count, counts, &output);
+        try self.run(.number, counts, &output);
         return counts;
     }
 
@@ -111,17 +111,17 @@ pub const Batch = struct {
         defer encoder.deinit();
         var stop: platform.threads.Stop = .{ .poll = self.poll };
         encoder.merger.poll = stop.pollOf(0);
-        var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .count };
+        var jobs: jobs_.Jobs = .{ .gpa = self.gpa, .only_counts = goal == .number };
         defer jobs.deinit();
         const is_plain = output.isPlain();
         const threads = std.math.clamp(self.threads, 1, platform.threads.threads_max);
         try jobs.plan(&encoder, self.texts, self.allowed, threads, is_plain);
-        if (goal == .encode) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
+        if (goal == .ids) output.reserve(jobs_.bytesOf(self.texts), self.texts.len);
         const items = jobs.list.items;
         if (items.len == 1 and items[0].work == .texts and is_plain) {
             // With a single job the ids are written directly to the result.
             errdefer self.missing_byte = encoder.merger.missing_byte;
-            if (goal == .count) {
+            if (goal == .number) {
                 return self.encodeJob(&items[0], &encoder, counts, &items[0].list);
             }
             var list: List = .{ .gpa = self.gpa, .ids = output.numbers.wide };
@@ -148,7 +148,7 @@ pub const Batch = struct {
         self.missing_byte = joined.missing_byte;
         if (joined.failure) |failure| return failure;
         if (joined.placed.raw < items.len) return error.Interrupted;
-        const is_copied = goal == .count or joined.copied.raw == items.len;
+        const is_copied = goal == .number or joined.copied.raw == items.len;
         platform.check(is_copied, "the ids of every job are copied");
     }
 
@@ -185,7 +185,7 @@ pub const Batch = struct {
 
         fn runJob(self: *Work, job: *Job, encoder: *Encoder) Error!void {
             const batch, const joined = .{ self.batch, self.joined };
-            if (joined.goal == .encode) joined.prepare(job, job.textBytes(batch.texts));
+            if (joined.goal == .ids) joined.prepare(job, job.textBytes(batch.texts));
             try batch.encodeJob(job, encoder, joined.counts, &job.list);
         }
     };

@@ -14,11 +14,11 @@ const parts = @import("parts.zig");
 const platform = @import("../platform.zig");
 const Encoder = encoder_.Encoder;
 const Error = encoder_.Error;
+const Goal = @import("../cache.zig").Goal;
 const Job = @import("jobs.zig").Job;
 const List = encoder_.List;
 const Vocabulary = @import("../vocabulary.zig").Vocabulary;
 
-pub const Goal = enum { encode, count };
 const Atomic = std.atomic.Value;
 
 /// Maximum number of spare lists and their maximum size. One very long run can be a single job.
@@ -63,7 +63,7 @@ pub const Joined = struct {
     pub fn advance(self: *Joined, encoder: *Encoder, is_caller: bool) void {
         while (true) {
             self.assignOffsets(encoder, is_caller);
-            if (self.goal == .count or !self.copyNext()) return;
+            if (self.goal == .number or !self.copyNext()) return;
         }
     }
 
@@ -101,7 +101,7 @@ pub const Joined = struct {
             if (!joined) return false;
             job.is_joined = true;
         }
-        if (self.goal == .encode) {
+        if (self.goal == .ids) {
             const len = job.added(job.list.total()) + self.edgesOf(index);
             if (!try self.makeRoom(index, len)) return false;
             job.start = self.output.take(len);

@@ -44,7 +44,7 @@ fn runBatch(
 /// encode_batch(texts, allowed, threads) → list of lists
 fn encodeBatch(call: Call, self: *Core, args: Batch) Error!*Object {
     // Int objects are looked up by rank.
-    const ragged = try runBatch(.encode, call, self, args, false);
+    const ragged = try runBatch(.ids, call, self, args, false);
     defer gpa.free(ragged.ids);
     defer gpa.free(ragged.offsets);
     const text_count = ragged.offsets.len - 1;
@@ -69,14 +69,14 @@ const Ragged = struct { []u32, []i64 };
 
 /// encode_ragged(texts, allowed, threads) → (ids, offsets)
 fn encodeRagged(call: Call, self: *Core, args: Batch) Error!Ragged {
-    const ragged = try runBatch(.encode, call, self, args, true);
+    const ragged = try runBatch(.ids, call, self, args, true);
     return .{ ragged.ids, ragged.offsets };
 }
 
 /// count_batch(texts, allowed, threads) → list of counts
 fn countBatch(call: Call, self: *Core, args: Batch) Error!*Object {
     if (self.tokenizer.randomFailureOf("count_batch")) |failure| return call.raise(failure);
-    const counts = try runBatch(.count, call, self, args, true);
+    const counts = try runBatch(.number, call, self, args, true);
     defer gpa.free(counts);
     return results.listOf(call, counts);
 }
@@ -91,7 +91,7 @@ fn encodeBlock(call: Call, self: *Core, args: struct {
     const texts = try args.spans.in(call, args.data.bytes);
     defer gpa.free(texts);
     const allowed = try args.allowed.of(call, self);
-    const ragged = try run(.encode, call, self, texts, allowed, args.threads, true);
+    const ragged = try run(.ids, call, self, texts, allowed, args.threads, true);
     return .{ ragged.ids, ragged.offsets };
 }
 

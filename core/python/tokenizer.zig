@@ -156,7 +156,7 @@ fn encodeText(
     threads: Threads,
 ) Error![]u32 {
     if (isForThreads(text, threads.value)) {
-        const ragged = try run(.encode, call, core, &.{text}, allowed, threads, true);
+        const ragged = try run(.ids, call, core, &.{text}, allowed, threads, true);
         gpa.free(ragged.offsets);
         return ragged.ids;
     }
@@ -178,7 +178,7 @@ fn count(call: Call, self: *Core, args: struct {
     const text = args.text.bytes;
     const allowed = try args.allowed.of(call, self);
     if (isForThreads(text, args.threads.value)) {
-        const counts = try run(.count, call, self, &.{text}, allowed, args.threads, true);
+        const counts = try run(.number, call, self, &.{text}, allowed, args.threads, true);
         defer gpa.free(counts);
         return @intCast(counts[0]);
     }
@@ -188,10 +188,10 @@ fn count(call: Call, self: *Core, args: struct {
     return sink.total();
 }
 
-pub const Goal = enum { encode, count };
+pub const Goal = batch_.Goal;
 
 pub fn Outcome(comptime goal: Goal) type {
-    return if (goal == .encode) batch_.Ragged else []i64;
+    return if (goal == .ids) batch_.Ragged else []i64;
 }
 
 /// Encodes or counts texts on several threads, without the GIL.
@@ -214,7 +214,7 @@ pub fn run(
     };
     var unlocked: Unlocked = .begin();
     batch.poll = unlocked.poll();
-    const outcome = if (goal == .encode) batch.encode() else batch.count();
+    const outcome = if (goal == .ids) batch.encode() else batch.count();
     unlocked.end();
     return outcome catch |failure| call.raise(merge.failureOf(failure, batch.missing_byte));
 }
