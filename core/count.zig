@@ -1,8 +1,8 @@
 //! Documents → counts: how often each pretoken occurs.
 //!
 //! Each thread has its own tables (count/tally.zig). At the end all threads add them up, each a
-//! range of hashes (count/fold.zig). A long text is cut at certain starts of pretokens
-//! (count/cuts.zig). The counts are the same for any number of threads. Their order is not.
+//! range of hashes (count/fold.zig). A long text is cut at proven cuts (pretokens/cuts.zig). The
+//! counts are the same for any number of threads. Their order is not.
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;
@@ -181,7 +181,7 @@ pub const Counter = struct {
 
     /// Counts the documents of blocks. A document that continues is counted up to its last cut. The
     /// rest is kept and counted with the first text of the next block, which may be in the next
-    /// call. With a pattern without certain cuts, the whole document is kept.
+    /// call. With a pattern without proven cuts, the whole document is kept.
     pub fn addBlocks(
         self: *Counter,
         blocks: []const Block,

@@ -1,10 +1,10 @@
 //! A long document and a pattern of any kind → parts for several threads, joined to the whole.
 //!
-//! A pattern without its own scanner has no certain starts of pretokens. A part starts at an
-//! estimated start. It keeps the starts of its first pretokens and counts the others. The part
-//! before it ends at a certain start. If that is one of the kept starts, both agree from there on,
-//! because the pretokens after a start do not depend on the text before it. Otherwise the counts of
-//! the part are subtracted, and the gap is counted instead. A wrong estimate costs only time.
+//! A pattern without its own scanner has no proven cuts. A part starts at an estimated start. It
+//! keeps the starts of its first pretokens and counts the others. The part before it ends where a
+//! pretoken starts. If that is one of the kept starts, both agree from there on, because the
+//! pretokens after a start do not depend on the text before it. Otherwise the counts of the part
+//! are subtracted, and the gap is counted instead. A wrong estimate costs only time.
 
 const std = @import("std");
 const pretokens = @import("../pretokens.zig");

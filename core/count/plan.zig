@@ -1,7 +1,7 @@
 //! Texts → jobs for several threads.
 //!
-//! Neighbouring texts form jobs of about a megabyte. A long text is cut at certain starts of
-//! pretokens (cuts.zig). With a pattern without its own scanner, a long text is cut at special
+//! Neighbouring texts form jobs of about a megabyte. A long text is cut at proven cuts
+//! (pretokens/cuts.zig). With a pattern without its own scanner, a long text is cut at special
 //! tokens, and between them at estimated starts (parts.zig).
 
 const std = @import("std");
@@ -58,7 +58,7 @@ pub const Plan = struct {
             const end = if (is_long) index else index + 1;
             if (start < end) try self.jobs.append(gpa, .{ .texts = texts[start..end] });
             if (is_long and !cuts.fits(rules.scheme)) {
-                try self.addGuesses(text, workers);
+                try self.addEstimated(text, workers);
             } else if (is_long) try self.addCuts(text);
             start = index + 1;
             bytes = 0;
@@ -71,7 +71,7 @@ pub const Plan = struct {
         self.parts.deinit(self.gpa);
     }
 
-    /// Adds the jobs of a long text with certain cuts.
+    /// Adds the jobs of a long text with proven cuts.
     fn addCuts(self: *Plan, text: []const u8) Allocator.Error!void {
         var start: usize = 0;
         while (start < text.len) {
@@ -85,9 +85,9 @@ pub const Plan = struct {
         }
     }
 
-    /// Adds the jobs of a long text without certain cuts: documents between special tokens. Long
+    /// Adds the jobs of a long text without proven cuts: documents between special tokens. Long
     /// documents are cut at estimated starts, unless stages may restart anywhere.
-    fn addGuesses(self: *Plan, text: []const u8, workers: usize) Allocator.Error!void {
+    fn addEstimated(self: *Plan, text: []const u8, workers: usize) Allocator.Error!void {
         const part_bytes = @max(job_bytes, text.len / (workers * parts_per_thread));
         var planned: usize = 0;
         var start: usize = 0;
