@@ -9,15 +9,19 @@ pub const Kind = enum {
     memory,
     /// The caller asked to stop. A binding has the reason.
     interrupted,
-    /// An argument has the wrong type, or a wrong value.
+    /// An argument has the wrong type.
     type,
+    /// An argument has a wrong value.
     value,
     /// An object is in use by another thread.
     busy,
     /// A tokenizer that cannot be loaded, or cannot encode a text.
     vocabulary,
+    /// An id or a token that is not in the vocabulary.
     unknown_token,
+    /// A pattern that is not a compiled one.
     pattern,
+    /// Counts, or a file, that cannot be used.
     input,
     /// The operating system rejected a call.
     system,

@@ -1,4 +1,5 @@
-//! The ids of texts, in order, or only their number.
+//! The ids of texts, in order, or only their number. The ids are ranks, until a caller publishes
+//! them (vocabulary.zig).
 
 const std = @import("std");
 const Allocator = std.mem.Allocator;

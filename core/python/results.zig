@@ -1,8 +1,8 @@
 //! Results of the core → Python objects.
 //!
-//! A struct with a `class` becomes a struct sequence: a tuple whose items are also attributes with
-//! the names of its fields. A slice of numbers becomes a Buffer, which takes ownership of it. A
-//! Zig tuple becomes a tuple.
+//! A struct with a `class` becomes an object of that class. A struct with a `sequence` becomes a
+//! struct sequence: a tuple whose items are also attributes with the names of its fields. A slice
+//! of numbers becomes a Buffer, which takes ownership of it. A Zig tuple becomes a tuple.
 //!
 //! **Invariant** a conversion takes ownership of its value, also if it fails.
 

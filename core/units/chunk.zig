@@ -1,7 +1,7 @@
 //! Up to 64 characters of three bytes → the ends of the fragments among them.
 //!
-//! The facts about each character and each pair of neighbours are first gathered as bit masks. Most
-//! split points are then decided without branches.
+//! The `About` of each character and the seams of each pair of neighbours are first gathered as bit
+//! masks. Most split points are then decided without branches.
 
 const std = @import("std");
 const merge = @import("../merge.zig");
