@@ -51,7 +51,7 @@ LINES_MAX = {
     "inspection": 1580,
     "patterns": 2130,
     "shards": 1950,
-    "tokenizing": 4270,
+    "tokenizing": 4280,
     "training": 2230,
     "vocabularies": 150,
     ".": 3960,

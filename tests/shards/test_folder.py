@@ -119,7 +119,7 @@ def test_incomplete_folders_are_rejected(tmp_path) -> None:
         ("[]", "is not a manifest of tokenmill"),
         ('{"format": "other"}', "is not a manifest of tokenmill"),
         ('{"format": "tokenmill.shards", "version": 2}', "has version 2, and this tokenmill reads"),
-        ('{"format": "tokenmill.shards", "version": 1}', "is damaged: its digest differs; delete"),
+        ('{"format": "tokenmill.shards", "version": 1}', "is damaged: its digest differs; run"),
     ],
 )
 def test_manifests_that_are_none_are_refused(tmp_path, text, words) -> None:
@@ -132,10 +132,10 @@ def test_files_that_are_gone_or_changed_are_named(tmp_path) -> None:
     write_folder(tmp_path, "megatron", NARROW, PARTS)
     path = tmp_path / "00003-000.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ShardError, match=r"00003-000\.bin has 5 bytes; expected 6; delete"):
+    with pytest.raises(ShardError, match=r"00003-000\.bin has 5 bytes; expected 6; run"):
         tokenmill.shards.open(tmp_path)
     path.unlink()
-    with pytest.raises(ShardError, match=r"00003-000\.bin is missing; expected 6 bytes; delete"):
+    with pytest.raises(ShardError, match=r"00003-000\.bin is missing; expected 6 bytes; run"):
         tokenmill.shards.open(tmp_path)
 
 

@@ -288,7 +288,10 @@ def clear(output: Output, manifest: dict[str, Any]) -> None:
 
 
 def missing_files(output: Output, manifest: dict[str, Any]) -> set[str]:
-    """The files of a complete output, without shards, that are missing or have another size."""
+    """The files of a complete output, without shards, that are missing or have another size.
+
+    A plan with another checksum is one of them: a killed run may have written it again.
+    """
     sizes = output.sizes()
     expected = {file["suffix"]: file["bytes"] for file in manifest["files"]}
     for name, totals in manifest.get("sets", {}).items():
@@ -297,7 +300,11 @@ def missing_files(output: Output, manifest: dict[str, Any]) -> set[str]:
             return {f"{name}/{MANIFEST}"}
         files = json.loads(data)["files"]
         expected |= {f"{name}/{file['suffix']}": file["bytes"] for file in files}
-    return {name for name, size in expected.items() if sizes.get(name) != size}
+    found = {name for name, size in expected.items() if sizes.get(name) != size}
+    plan = next((file for file in manifest["files"] if file["suffix"] == PLAN), None)
+    if plan and describe_bytes(PLAN, output.read(PLAN) or b"").checksum != plan["checksum"]:
+        found.add(PLAN)
+    return found
 
 
 def is_entry_file(name: str) -> bool:

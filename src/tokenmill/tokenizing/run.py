@@ -75,9 +75,9 @@ class Result:
     of rejected records by reason, in which N stands for any number. `restarts` is the number of
     worker processes that died. `sets` are the totals of each set of a split output. `skipped` are
     the files of folders that are not inputs, each with the reason, and `may_be_data`.
-    `bytes_written` are the bytes of all files of the output. The rates are of this run, in bytes of
-    text and of input files. The result of a rank has the totals of its own tasks, and its output is
-    not complete.
+    `bytes_written` are the bytes of all files that the manifest names. The rates are of this run,
+    in bytes of text and of input files. The result of a rank has the totals of its own tasks, and
+    its output is not complete.
     """
 
     output: Path | str  # a URL is a str
@@ -364,6 +364,8 @@ def resume(run: Run) -> Result:
         manifests = [f"{name}/{journal.MANIFEST}" for name in manifest.get("sets", ())]
         output.remove([*manifests, journal.MANIFEST])
         entries = journal.read_entries(output, run.plan)
+    if manifest is not None:  # inputs may have new times, which the workers compare
+        output.write(plan.NAME, run.plan.dump())
     numbers = range(count) if rank is None else range(rank, count, run.options["world_size"])
     done = [entries.tasks[number] for number in numbers if number in entries.tasks]
     tracker = run.tracker(done, numbers)
@@ -385,8 +387,13 @@ def _retry(run: Run, manifest: dict[str, Any], failed: list[int]) -> bool:
     """
     entries = journal.read_entries(run.output, run.plan)
     done = (entry for entry in manifest["tasks"] if "failed" not in entry)
+    before = run.output.read(plan.NAME)
+    run.output.write(plan.NAME, run.plan.dump())
     run.do_tasks(entries, run.tracker(done), failed)
-    return any("failed" not in entries.tasks[number] for number in failed)
+    is_done = any("failed" not in entries.tasks[number] for number in failed)
+    if not is_done and before is not None:
+        run.output.write(plan.NAME, before)
+    return is_done
 
 
 @describe(RunOptions)
@@ -497,7 +504,8 @@ def _begin(
         planned = replace(planned, tasks=tasks)
         if names := plan.touched(was, planned):
             _refuse_new_content(output, planned, names, threads, progress)
-            output.write(plan.NAME, planned.dump())
+            if journal.load_manifest(output) is None:  # a complete output and its digest stay
+                output.write(plan.NAME, planned.dump())
     # A run that was killed may have a plan and no tokenizer.
     if not planned.tokenizer["embedded"] and journal.TOKENIZER not in output.sizes():
         tokenizer.save(staging / journal.TOKENIZER)
