@@ -535,7 +535,7 @@ test "counts: spilled and merged counts equal the reference" {
         const paths = try arena.allocator().alloc([]const u8, runs);
         var report: Report = .{};
         for (paths, 0..) |*path, number| {
-            const limit = 100 + random.uintLessThan(usize, buffer.len / runs);
+            const limit = 100 + random.uintLessThan(usize, (buffer.len - 100) / runs);
             const text = writeText(random, buffer[0..limit]);
             const texts: [2][]const u8 = .{ text[0 .. text.len / 3], text[text.len / 3 ..] };
             for (texts) |document| try reference.add(&.cl100k, document);
