@@ -1,12 +1,13 @@
 """Step 6, pair-to-type index: visit only the types that contain the pair.
 
-The idea: a dictionary from each pair to the set of types that contain it. A merge looks up its
-types and visits no other. They are few: most pairs occur in a handful of types, and later merges
-have rarer pairs.
+The idea: a dictionary from each pair to the set of types that contain it. A type is a distinct
+word, which is stored once with its frequency. A merge looks up its types and visits no other. They
+are few: most pairs occur in a handful of types, and later merges have rarer pairs.
 
 Costs: a set per pair. Each change of a type is now also a change of the index.
-Saves: the traversal of all types for every merge. From now on the time grows with the number of
-changes, and not with types × merges, so a larger text or vocabulary has a larger gain.
+Saves: the traversal of all types for every merge. The time of the changes now grows with their
+number, and not with types × merges, so a larger text or vocabulary has a larger gain. The search
+for the most frequent pair still visits all pairs, until step 10.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Trainer:
         return min(pair for pair, count in self.counts.items() if count == most)
 
     def merge(self, pair: Pair, new: int) -> None:
-        for type_id in list(self.index[pair]):  # a copy, because each merge removes its type
+        for type_id in list(self.index[pair]):  # a copy, because merge_type removes its type
             self.merge_type(type_id, pair, new)
 
     def merge_type(self, type_id: int, pair: Pair, new: int) -> None:
@@ -60,7 +61,7 @@ class Trainer:
         old = self.own_counts[type_id]
         self.types[type_id] = merge(self.types[type_id], pair, new)
         own = self.own_counts[type_id] = Counter(pairwise(self.types[type_id]))
-        # New pairs come first: the count of a pair in both is never 0 in between.
+        # New pairs come first. Else a pair in both might be 0 in between, and lose its index.
         for other, count in own.items():
             counts[other] += count * frequency
             index[other].add(type_id)

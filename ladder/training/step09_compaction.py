@@ -1,14 +1,15 @@
 """Step 9, lazy index compaction: rebuild lists that are mostly stale.
 
-The idea: a lazy list only grows. Each type that loses a pair leaves one stale entry in the list of
-the pair. `touched` counts these losses, and the other entries are live. After each merge, the lists
-of the pairs with lower counts are checked: the list of a vanished pair is dropped, and a long,
-mostly stale list is rebuilt from the types that still contain the pair, each once.
+The idea: nothing is removed from a lazy list. A type that loses a pair stays in the list of the
+pair, and its entry is stale. `touched` counts the losses, and the other entries are live. After
+each merge, the lists of the pairs with lower counts are checked: the list of a vanished pair is
+dropped, and a long, mostly stale list is rebuilt from the types that still contain the pair, each
+once. Within a merge a count may be 0 and rise again, so the check comes after it.
 
 Costs: a counter per pair, and a set per merge.
-Saves: memory, but no time. The list of a pair is filled by the merge that makes the younger of its
-two ids, and read by the merge of the pair. Both happen once. Without compaction an entry is read
-once, and compaction cannot read fewer: the merge reads the remaining entries again.
+Saves: a little memory. It costs time: the list of a pair is filled by the merge that makes the
+younger of its two ids, and read by the merge of the pair. Both happen once. Without compaction an
+entry is read once, and compaction cannot read fewer: the merge reads the remaining entries again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ Ids = bytes | list[int]
 BITS = 21
 MASK = (1 << BITS) - 1
 
-COMPACTION_SIZE_THRESHOLD = 2048  # a list of this size is rebuilt if half of it is stale
-COMPACTION_MIN_TOUCHED_FOR_WASTE = 512  # a shorter list needs this many stale entries
-COMPACTION_LIVE_RATIO_THRESHOLD = 0.25  # and a smaller live share
+# The thresholds of the source. A list that meets one of two rules is rebuilt.
+COMPACTION_SIZE_THRESHOLD = 2048  # at least this size, and half of it stale
+COMPACTION_MIN_TOUCHED_FOR_WASTE = 512  # at least this many stale entries,
+COMPACTION_LIVE_RATIO_THRESHOLD = 0.25  # and a smaller live share than this
 
 
 def train(text: str, pattern: Pattern, vocab_size: int) -> list[Pair]:
@@ -85,7 +87,7 @@ class Trainer:
             self.touched.pop(key, None)
             return
         size, touched = len(self.index[key]), self.touched[key]
-        live = size - touched  # an estimate: a type may be in the list twice
+        live = size - touched  # exact until a rebuild lists each type once, then too low
         is_long = size >= COMPACTION_SIZE_THRESHOLD and live < touched
         is_waste = (
             touched >= COMPACTION_MIN_TOUCHED_FOR_WASTE

@@ -3,9 +3,9 @@
 The idea: the thresholds of step 9 were found on one text. Here a policy decides. It estimates the
 live share of a list, and skips a list for some merges after each rebuild (`cooldown`). It also
 records the savings of the last compactions (`shrink_history`): as long as they are large, lists are
-rebuilt sooner, otherwise later. A rebuild at a live share of 0.25 removes about 0.75 of a list, so
-the threshold rises above 0.25 and falls again, around the share at which a rebuild removes PAYOFF.
-It builds on step 11, because step 12 is a dead end.
+rebuilt sooner, otherwise later. A rebuild at a live share of 0.25 removes about 0.75 of a list,
+which is more than PAYOFF. So the threshold rises to about 1 - PAYOFF = 0.3 and stays near it. It
+builds on step 11, which stores types as arrays. Step 12 is a dead end.
 
 Costs: a decision for each pair that a merge changes, most of them without effect.
 Saves: memory, on texts for which the fixed thresholds are wrong. As in step 9, it cannot save time.
@@ -87,7 +87,7 @@ class Trainer:
         self.index: defaultdict[int, list[int]] = defaultdict(list)
         self.touched: Counter[int] = Counter()  # losses of a pair since its list was built
         self.policy = Policy()
-        self.changed: set[int] = set()  # pairs with other counts after the current merge
+        self.changed: set[int] = set()  # pairs with higher or lower counts after the current merge
         for type_id, ids in enumerate(self.types):
             for left, right in pairwise(ids):
                 self.counts[pack_pair(left, right)] += self.frequencies[type_id]
@@ -128,7 +128,7 @@ class Trainer:
             self.policy.cooldown.pop(key, None)
             return
         size, touched = len(self.index[key]), self.touched[key]
-        live = size - touched  # an estimate: a type may be in the list twice
+        live = size - touched  # exact until a rebuild lists each type once, then too low
         if size >= SIZE_MIN and self.policy.wants(key, touched, live):
             self.compact(key)
             self.policy.note(key, size, len(self.index[key]))

@@ -4,8 +4,9 @@ The idea: until now a type is an object, and a merge is a loop over objects. Her
 row of a table whose columns are numpy arrays: the id, the previous and the next position, and the
 frequency of the type. Types follow each other with END between them. The index contains positions,
 not types, so a merge processes all of its positions at once: it compares, links and counts whole
-columns, and the interpreter runs once per merge. If two ids become one, the first position gets the
-new id and the second leaves the chain. No data is moved. "the" five times and "men" once are:
+columns, and the interpreter runs once per merge and neighbouring pair. If two ids become one, the
+first position gets the new id and the second leaves the chain. No data is moved. "the" five times
+and "men" once are:
 
     position      0    1    2    3    4    5    6    7    8
     id          END    t    h    e  END    m    e    n  END
@@ -20,7 +21,8 @@ list is therefore made once. An entry of the heap can only be too high, so a pai
 when it comes up too high, not at every change of its count.
 
 Costs: about fifty calls of numpy per merge, even for one position; care with overlaps, as in "abab"
-and "aaa"; and the peak of memory while all pairs are sorted at the start.
+and "aaa"; and a higher peak of memory than that of step 13, while all pairs are sorted at the
+start.
 Saves: nearly all work on Python objects. A position takes 20 bytes, and an entry of the index 4.
 Most of the remaining time is the counting of words.
 """
@@ -111,7 +113,7 @@ class Trainer:
         left, right = unpack_pair(key)
         first: Column = self.index.pop(key)
         first = first[(self.id[first] == left) & (self.id[self.after[first]] == right)]
-        if left == right:  # of the positions in "aaaa" every other one counts
+        if left == right:  # "aaaa" is a run of positions 0, 1 and 2, of which 0 and 2 are merged
             number = np.arange(len(first))
             follows = np.append(False, self.after[first[:-1]] == first[1:])
             run_start = np.maximum.accumulate(np.where(follows, 0, number))
@@ -121,7 +123,8 @@ class Trainer:
     def subtract(self, key: int, first: Column, second: Column) -> None:
         """Subtract the pairs that start before and after the merged positions."""
         before, after = self.before[first], self.after[second]
-        # Between two merges that touch is one pair. It is in `second` of the left merge.
+        # In "abab" the pair (b, a) is after one merge and before another. It is counted once, in
+        # `second` of the left merge.
         touches = np.append(False, before[1:] == second[:-1])
         starts = np.concatenate(
             [before[(self.id[before] != END) & ~touches], second[self.id[after] != END]]
