@@ -1,18 +1,21 @@
 """Patched transformers → milliseconds of each call, in new processes that take turns.
 
     serving.py [TOKENIZER] [TEXT] [--rounds 7] [--systems transformers,tokenmill] [--write]
+    serving.py --render
 
 TOKENIZER is a tokenizer.json, also with .xz. TEXT is a text file or .jsonl, also with .xz. Without
 them, the files of Qwen 3 and of English in the folder of packed data are used, and nothing is
 measured if it is missing. Every system loads one folder with `AutoTokenizer` and gets the same
-calls. A system with other results than transformers alone gets no time. The best of the rounds
-counts. `--write` puts the table into docs/serving-speed.md.
+calls. A system with other results than transformers alone gets no time. Values are medians of the
+rounds. `--write` stores them in results/serving.json and puts the table into docs/serving-speed.md.
+`--render` makes the table of the stored results.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import json
 import lzma
 import os
@@ -27,9 +30,11 @@ from typing import Any
 
 # isort: split
 import documents
+import machine
 import markdown
 
-ROOT = Path(__file__).resolve().parent.parent
+RESULTS = machine.ROOT / "bench" / "results" / "serving.json"
+PAGE = machine.ROOT / "docs" / "serving-speed.md"
 CHARACTERS = 176_000
 # Job → its row in the table.
 JOBS = {
@@ -123,7 +128,7 @@ def measure(system: str, folder: str) -> dict[str, tuple[float, str]]:
     try:
         loading, tokenizer = milliseconds(lambda: SYSTEMS[system](folder))
     except Exception as error:  # a tokenizer that the system does not support
-        return dict.fromkeys(JOBS, (0.0, repr(error)))
+        return dict.fromkeys(JOBS, (0.0, type(error).__name__))
     made: dict[str, tuple[float, str]] = {"load": (loading, "")}
 
     def run(job: str, call: Callable[[], Any], read: Callable[[Any], Any], count: int = 0) -> Any:
@@ -131,7 +136,7 @@ def measure(system: str, folder: str) -> dict[str, tuple[float, str]]:
             spent, found = median(call, count) if count else milliseconds(call)
             made[job] = spent, digest(read(found))
         except Exception as error:  # a system that lacks the call
-            made[job] = 0.0, repr(error)
+            made[job] = 0.0, type(error).__name__
             return None
         return found
 
@@ -205,17 +210,31 @@ def rounds(systems: list[str], count: int, folder: Path) -> dict[str, list[dict[
     return found
 
 
+def release(name: str) -> str:
+    """Return the version. tokenmill is imported from `src` and has no metadata."""
+    import tokenmill  # not by the processes of the other systems
+
+    return tokenmill.__version__ if name == "tokenmill" else importlib.metadata.version(name)
+
+
 def cell(found: list[dict[str, Any]], want: dict[str, Any], job: str) -> str:
     if any(each[job][1] != want[job][1] for each in found):
-        return "no" if found[0][job][0] == 0.0 else "differs"
-    best = min(each[job][0] for each in found)
-    return f"{best:.4f}" if best < 0.1 else markdown.number(best)
+        return "–" if found[0][job][0] == 0.0 else "≠"
+    middle = statistics.median(each[job][0] for each in found)
+    return f"{middle:.4f}" if middle < 0.1 else markdown.number(middle)
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> str:
+def render(results: dict[str, Any]) -> str:
+    found, where = results["rounds"], results["machine"]
     want = found["transformers"][0]
     rows = [[row, *(cell(each, want, job) for each in found.values())] for job, row in JOBS.items()]
-    return markdown.table([["ms", *found], *rows])
+    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    return (
+        f"{markdown.table([['ms', *found], *rows])}\n\n"
+        f"{where['cpu']}, {where['cores']} cores, {where['system']}, {results['date']}; medians of "
+        f"{len(found['transformers'])} rounds. Tokenizer `{results['tokenizer']}`, text "
+        f"`{results['text']}`. Versions: {versions}. `python bench/serving.py --write`."
+    )
 
 
 def main() -> None:
@@ -227,7 +246,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--render", action="store_true")
     given = parser.parse_args()
+    if given.render:
+        markdown.write_block(PAGE, "serving", render(json.loads(RESULTS.read_text("utf-8"))))
+        return
     for path in (given.tokenizer, given.text):
         if not path.exists():
             print(f"patched transformers: not measured, because {path} does not exist")
@@ -237,10 +260,19 @@ def main() -> None:
         systems = ["transformers", *systems]
     with tempfile.TemporaryDirectory() as folder:
         make_folder(Path(folder), given.tokenizer, given.text)
-        made = table(rounds(systems, given.rounds, Path(folder)))
-    print(made)
+        found = rounds(systems, given.rounds, Path(folder))
+    results = {
+        "machine": machine.describe(),
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": {name: release(name) for name in systems},
+        "tokenizer": given.tokenizer.name,
+        "text": given.text.name,
+        "rounds": found,
+    }
+    print(render(results))
     if given.write:
-        markdown.write_block(ROOT / "docs" / "serving-speed.md", "serving", made)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+        markdown.write_block(PAGE, "serving", render(results))
 
 
 if __name__ == "__main__":
