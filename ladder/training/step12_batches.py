@@ -27,9 +27,10 @@ Ids: TypeAlias = "array[int]"
 BITS = 21
 MASK = (1 << BITS) - 1
 
-COMPACTION_SIZE_THRESHOLD = 2048  # a list of this size is rebuilt if half of it is stale
-COMPACTION_MIN_TOUCHED_FOR_WASTE = 512  # a shorter list needs this many stale entries
-COMPACTION_LIVE_RATIO_THRESHOLD = 0.25  # and a smaller live share
+# The thresholds of the source. A list that meets one of two rules is rebuilt.
+COMPACTION_SIZE_THRESHOLD = 2048  # at least this size, and half of it stale
+COMPACTION_MIN_TOUCHED_FOR_WASTE = 512  # at least this many stale entries,
+COMPACTION_LIVE_RATIO_THRESHOLD = 0.25  # and a smaller live share than this
 HEAP_SLACK = 4  # entries per pair that trigger a rebuild of the heap
 
 
@@ -62,7 +63,7 @@ class Trainer:
         self.counts: Counter[int] = Counter()
         self.index: defaultdict[int, list[int]] = defaultdict(list)
         self.touched: Counter[int] = Counter()  # losses of a pair since its list was built
-        self.changed: set[int] = set()  # pairs with other counts after the current merge
+        self.changed: set[int] = set()  # pairs with higher or lower counts after the current merge
         for type_id, ids in enumerate(self.types):
             for left, right in pairwise(ids):
                 self.counts[pack_pair(left, right)] += self.frequencies[type_id]
@@ -101,7 +102,7 @@ class Trainer:
             self.touched.pop(key, None)
             return
         size, touched = len(self.index[key]), self.touched[key]
-        live = size - touched  # an estimate: a type may be in the list twice
+        live = size - touched  # exact until a rebuild lists each type once, then too low
         is_long = size >= COMPACTION_SIZE_THRESHOLD and live < touched
         is_waste = (
             touched >= COMPACTION_MIN_TOUCHED_FOR_WASTE
