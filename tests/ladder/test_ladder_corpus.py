@@ -89,7 +89,7 @@ def test_table_has_methods_and_figures(monkeypatch):
     keep_steps(monkeypatch)
     done = run("corpus", "--max-mb", "0.05")
     assert done.returncode == 0, done.stderr
-    for word in ("method", "documents/s", "tokens/s", "speed-up", "memory", "5 native"):
+    for word in ("method", "documents/s", "tokens/s", "over streaming", "memory", "5 native"):
         assert word in done.stdout
     assert "DIFFERENT" not in done.stdout
 
