@@ -215,10 +215,13 @@ def effects_table(results: Result, ladder: Result) -> str:
         f"({seconds[1] / seconds[0]:.1f} × the time)",
         f"{UNIQUE * merges / 1e9:,.0f} billion visits of pretokens become "
         f"{check['visits'] / 1e6:,.0f} million; {change(5, 6)}",
-        f"{pairs['pairs']:,} pairs appear, {pairs['frequent']:,} of them reach the last count",
-        change(4, 5, "small"),
-        f"{merges:,} merges in {check['batches']:,} batches; {change(13, 14)}",
-        change(9, 10),
+        f"in {PAIRS_MB} MB of English with {PAIRS_VOCAB_SIZE:,} tokens, {pairs['pairs']:,} pairs "
+        f"appear, and {pairs['frequent']:,} of them reach the last count",
+        "not measured alone; with counts that are updated instead of counted again, "
+        f"{change(4, 5, 'small')}",
+        f"{merges:,} merges in {check['batches']:,} batches; with arrays, {change(13, 14)}; "
+        f"sums per word alone, {change(11, 12)}, without a clear gain at other sizes",
+        f"not measured alone; a heap instead of a search of all pairs, {change(9, 10)}",
         f"{text['bytes'] / 1e9:.1f} GB of text with {gigabytes[2]} of memory, {gigabytes[3]} with "
         "a limit",
         f"{seconds[2]:.1f} s with one thread, {seconds[0]:.1f} s with "
