@@ -1,4 +1,4 @@
-"""Step 5, "native": the core. The same ideas without the interpreter.
+"""Step 11, native: the core.
 
 The idea: leave Python. Bit masks find pretokens 64 bytes at a time instead of a regular expression.
 The cache is a table of fixed size, and an entry has a short pretoken and its ids in one cache line.
@@ -6,7 +6,7 @@ A short miss is scanned, and a long one is split and merged in linear time. A ca
 int objects that were made in advance.
 
 Costs: a compiler, and several thousand lines that are tested against the previous steps.
-Saves: about a hundred instructions of Python for each useful one.
+Saves: 1.3 x over step 10, with a call from Python in its time; and long pretokens take linear time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-//! Step 9, tables: decide at compile time, and look up numbers instead of bytes.
+//! Step 9, tables of ids: look up numbers instead of bytes. In the source: compile-time tables.
 //!
 //! The idea: a symbol is an id. Two ids and the id of their merge fit into one number of 64 bits,
 //! so a pair is found by one multiplication and one comparison. A table of 65,536 entries has the
-//! pairs of bytes. The compiler makes the table of ASCII classes, and one merge loop for each of
-//! four sizes of words, with a vector of this size.
+//! pairs of bytes. Both tables are made when a vocabulary is loaded. The compiler makes the table
+//! of ASCII classes, and one merge loop for each of four sizes of words, with a vector of this
+//! size.
 //!
 //! Costs: 256 KB of tables per vocabulary, and at most two million tokens.
 //! Saves: hashing bytes, which was most of the time of step 8.
