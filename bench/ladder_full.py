@@ -6,9 +6,9 @@
     ladder_full.py --render                  renders the measured results
 
 The source measured texts of 50, 100 and 500 MB, and its machine and text are unknown. The text here
-is the real text of the shared data, all corpora. Beyond its end, documents are repeated with
-altered words, so that the number of distinct words grows as in real text. `--jobs` measures several
-steps at the same time, on a machine with more CPU cores than jobs.
+is the real text of the shared data, all corpora, about 90 MB. Beyond its end, documents are
+repeated with altered words. The number of distinct words keeps growing, but less than in new text.
+`--jobs` measures several steps at the same time, on a machine with more CPU cores than jobs.
 
 A verdict compares CPU times. It is "not clear" if the ranges of the two steps overlap.
 """
@@ -200,14 +200,14 @@ def medians(of: dict[str, list[dict[str, Any]]]) -> dict[int, Measurement]:
 
 
 def sizes_table(rows: dict[str, dict[int, Measurement]]) -> str:
-    """Return CPU time and peak memory of every step at every size."""
+    """Return CPU time, peak memory and rebuilds of every step at every size."""
     names = [str(size) for size in reversed(SIZES) if str(size) in rows]
-    heads = [head for name in names for head in (f"{name}: CPU time", "peak")]
+    heads = [head for name in names for head in (f"{name}: CPU time", "peak", "rebuilds")]
     lines = [["step", *heads]]
     for step in STEPS:
         found = [rows[name].get(step.number) for name in names]
         if any(found):
-            cells = [cell for row in found for cell in (cpu(row), peak(row))]
+            cells = [cell for row in found for cell in (cpu(row), peak(row), rebuilds(row))]
             lines.append([f"{step.number} {step.name}", *cells])
     return table(lines)
 
@@ -218,6 +218,10 @@ def cpu(row: Measurement | None) -> str:
 
 def peak(row: Measurement | None) -> str:
     return f"{row.peak_mb:,.0f} MB" if row else ""
+
+
+def rebuilds(row: Measurement | None) -> str:
+    return f"{row.compactions:,}" if row and row.compactions is not None else ""
 
 
 def claims_table(rows: dict[str, dict[int, Measurement]]) -> str:

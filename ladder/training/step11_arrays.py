@@ -78,8 +78,8 @@ class Trainer:
 
     def most_frequent(self) -> int:
         while True:
-            count, key = self.heap[0]
-            if self.counts.get(key) == -count:
+            negative, key = self.heap[0]
+            if self.counts.get(key) == -negative:
                 return key
             heapq.heappop(self.heap)  # the pair had this count once
 

@@ -2,10 +2,11 @@
 
 The idea: the thresholds of step 9 were found on one text. Here a policy decides. It estimates the
 live share of a list, and skips a list for some merges after each rebuild (`cooldown`). It also
-records the savings of the last compactions (`shrink_history`): as long as they are large, lists are
-rebuilt sooner, otherwise later. A rebuild at a live share of 0.25 removes about 0.75 of a list,
-which is more than PAYOFF. So the threshold rises to about 1 - PAYOFF = 0.3 and stays near it. It
-builds on step 11, which stores types as arrays. Step 12 is a dead end.
+records the savings of the last compactions (`shrink_history`): while their mean is above PAYOFF,
+lists are rebuilt sooner, otherwise later. A rebuild removes about 1 - its live share, so the
+threshold moves towards 1 - PAYOFF = 0.3. The mean follows slowly, so it first rises too far. Lists
+of 256 entries are rebuilt too, which step 9 leaves alone. It builds on step 11, which stores types
+as arrays. Step 12 is a dead end.
 
 Costs: a decision for each pair that a merge changes, most of them without effect.
 Saves: memory, on texts for which the fixed thresholds are wrong. As in step 9, it cannot save time.
@@ -102,8 +103,8 @@ class Trainer:
 
     def most_frequent(self) -> int:
         while True:
-            count, key = self.heap[0]
-            if self.counts.get(key) == -count:
+            negative, key = self.heap[0]
+            if self.counts.get(key) == -negative:
                 return key
             heapq.heappop(self.heap)  # the pair had this count once
 

@@ -20,6 +20,9 @@ The positions of a pair are known when the younger of its ids is made, and later
 list is therefore made once. An entry of the heap can only be too high, so a pair is pushed again
 when it comes up too high, not at every change of its count.
 
+It replaces step 13 as a whole: three changes follow from the columns (all positions at once, lists
+made once, a heap without pushes), so it is shown as one step.
+
 Costs: about fifty calls of numpy per merge, even for one position; care with overlaps, as in "abab"
 and "aaa"; and a higher peak of memory than that of step 13, while all pairs are sorted at the
 start.
@@ -86,9 +89,9 @@ class Trainer:
 
     def most_frequent(self) -> int:
         while True:
-            count, key = heapq.heappop(self.heap)
+            negative, key = heapq.heappop(self.heap)
             now = self.counts.get(key, 0)
-            if now == -count:
+            if now == -negative:
                 return key
             if now:
                 heapq.heappush(self.heap, (-now, key))

@@ -6,7 +6,7 @@ queue whose entries can only be too high. It adds scanners that read bytes, tabl
 in one look-up, a memory layout by hand, and threads. It has three phases:
 
     count    texts → types with frequencies    core/count: tables of each thread, then their sum
-    select   pairs → a batch of merges         core/train/selection.zig: about 27 merges in each
+    select   pairs → a batch of merges         core/train/selection.zig: dozens of merges in each
     merge    batch → changed types and counts  core/train/shard.zig, pairs.zig: a part per thread
 
 `select` and `merge` take turns. A batch ends before a pair whose count the batch could change, so
