@@ -50,21 +50,25 @@ const Perfect = struct {
         for (known.pairs) |pair_| {
             if (pair_ != tables.empty) try pairs.append(gpa, pair_);
         }
-        const size = try std.math.ceilPowerOfTwo(usize, @max(16, 2 * pairs.items.len));
-        const self: Perfect = .{
-            .bytes = known.bytes,
-            .byte_pairs = known.byte_pairs,
-            .displacements = try gpa.alloc(u16, size / 4),
-            .slots = try gpa.alloc(u64, size),
-        };
-        @memset(self.displacements, 0);
-        @memset(self.slots, tables.empty);
-        try self.place(pairs.items);
-        return self;
+        var size = try std.math.ceilPowerOfTwo(usize, @max(16, 2 * pairs.items.len));
+        while (true) : (size *= 2) {
+            const self: Perfect = .{
+                .bytes = known.bytes,
+                .byte_pairs = known.byte_pairs,
+                .displacements = try gpa.alloc(u16, size / 4),
+                .slots = try gpa.alloc(u64, size),
+            };
+            @memset(self.displacements, 0);
+            @memset(self.slots, tables.empty);
+            if (try self.place(pairs.items)) return self;
+            gpa.free(self.displacements);
+            gpa.free(self.slots);
+        }
     }
 
-    /// Finds a displacement for each bucket, the fullest ones first.
-    fn place(self: *const Perfect, pairs: []const u64) !void {
+    /// Finds a displacement for each bucket, the fullest ones first. Returns false if a bucket has
+    /// none, as two pairs can collide for all of them.
+    fn place(self: *const Perfect, pairs: []const u64) !bool {
         const buckets = try gpa.alloc(std.ArrayList(u64), self.displacements.len);
         @memset(buckets, .empty);
         for (pairs) |pair_| try buckets[self.bucketOf(pair_ >> 22)].append(gpa, pair_);
@@ -73,13 +77,16 @@ const Perfect = struct {
         while (left > 0) : (size -= 1) for (buckets, 0..) |bucket, index| {
             if (bucket.items.len != size) continue;
             left -= size;
-            while (!self.fits(bucket.items, index)) self.displacements[index] += 1;
+            while (!self.fits(bucket.items)) {
+                if (self.displacements[index] == std.math.maxInt(u16)) return false;
+                self.displacements[index] += 1;
+            }
             for (bucket.items) |pair_| self.slots[self.slotOf(pair_ >> 22)] = pair_;
         };
+        return true;
     }
 
-    fn fits(self: *const Perfect, bucket: []const u64, index: usize) bool {
-        std.debug.assert(self.displacements[index] < std.math.maxInt(u16));
+    fn fits(self: *const Perfect, bucket: []const u64) bool {
         for (bucket, 0..) |pair_, number| {
             const slot = self.slotOf(pair_ >> 22);
             if (self.slots[slot] != tables.empty) return false;
